@@ -104,7 +104,7 @@ class Openings:
 
 
 class ReaderSessions:
-    """Readers by their session, each with what it reads; *of_identity* bounds them."""
+    """Readers by session, each with the pass that it reads; *of_identity* bounds them."""
 
     def __init__(self, of_identity: PerIdentity) -> None:
         self._of_identity, self._who = of_identity, identity_answered()

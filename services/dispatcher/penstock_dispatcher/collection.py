@@ -1,11 +1,11 @@
 """Garbage collection that does not stop a dispatcher for tenths of a second.
 
-A dispatcher keeps hundreds of thousands of objects for as long as a job goes on, and hardly ever
-in cycles: a full collection of Python's looks at each of them, again and again, and nobody is
-answered meanwhile (250 ms with 1,000 workers and 500 readers). Here what outlives one full
-collection is set aside (`gc.freeze`), so that the next one looks at what came since. Things set
-aside go away by their reference counts as ever; cycles among them (those of calls that were under
-way) are looked for once the objects set aside have doubled, so they never outnumber what lives.
+A dispatcher keeps hundreds of thousands of objects for as long as a job runs, and hardly ever in
+cycles: a full collection of Python's looks at each of them, again and again, and nobody is answered
+meanwhile (250 ms with 1,000 workers and 500 readers). Here what outlives one full collection is set
+aside (`gc.freeze`), so that the next one looks at what came since. Things set aside go away by
+their reference counts as ever; cycles among them (those of calls that were under way) are looked
+for once the objects set aside have doubled, so they never outnumber what lives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST = 100_000
 
 
 class SettingAside:
-    """What full collections leave alone, by their callback."""
+    """Objects that full collections leave alone, by their callback."""
 
     def __init__(self) -> None:
         self._whole = LEAST

@@ -38,9 +38,9 @@ class DispatcherConfig(ServiceSettings):
     """The protocol: ``"grpc"``, the only one."""
 
     work_dir: str | None = None
-    """A folder of this dispatcher alone, for its journal and the definitions of datasets. A
-    dispatcher that restarts with the same folder and port continues all jobs. Without a folder
-    it forgets them."""
+    """A folder that only this dispatcher uses. It holds the journal and the definitions of
+    datasets. A dispatcher that restarts with the same folder and port continues all jobs. Without a
+    folder it forgets them."""
 
     fault_tolerant_mode: bool = False
     """Require that a restarted dispatcher continues. It then needs a `work_dir`; with one, it

@@ -62,10 +62,10 @@ def view_meanwhile(
     iteration: IterationRecord | None,
     full: StoreFull | None,
 ) -> ReaderView | None:
-    """Return a view that tells a reader what it waits for while nothing can be decided.
+    """Return a view that tells a reader why it waits while nothing can be decided.
 
-    The reader may read on what it has. While the journal is full no reader expires; a reader that
-    expired before does not get this. *shown* is the last view that it got.
+    The reader may read the elements that it has. While the journal is full no reader expires; a
+    reader that expired before does not get this. *shown* is the last view that it got.
     """
     if full is None or shown is None or iteration is None or heartbeat.leaving:
         return None

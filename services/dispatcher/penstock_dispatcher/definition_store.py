@@ -35,8 +35,8 @@ _PYTHON = re.compile(r"(\d{1,3}\.\d{1,3})?")
 _FILE = re.compile(rf"({_SAFE.pattern})\.(any|{_PYTHON.pattern})")
 
 _SUM = 16
-"""Bytes before a definition on disk: a keyed digest of its name and of all that follows. Who has no
-key cannot put another definition there."""
+"""Bytes before a definition on disk: a keyed digest of its name and of all that follows. Nobody can
+put another definition there without the key."""
 
 KEPT = 600.0
 """Seconds for which a definition stays since it last came, whether or not it is registered yet."""
@@ -216,7 +216,7 @@ def _fitting(variants: Iterable[str], python: str) -> list[str]:
 
 
 def _read(file: Path, dataset: DatasetId, key: bytes) -> bytes | None:
-    """Return the definition in *file*, if it is there and what was written.
+    """Return the definition in *file* if it is there and unchanged.
 
     Raises:
         Overloaded: when no more files can be opened now: nobody needs to register it for that.

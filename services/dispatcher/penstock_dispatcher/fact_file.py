@@ -31,7 +31,7 @@ class FactFile(Generic[F]):
         self._failed = False
 
     def read(self) -> Iterator[F]:
-        """Yield what is there; the last line may have been cut off by a crash."""
+        """Yield the facts in the file; the last line may have been cut off by a crash."""
         if self._file is None or not self._file.exists():
             return
         lines = self._file.read_bytes().split(b"\n")
@@ -75,7 +75,7 @@ LOST_AGREEMENTS = "after a restart trainers that were told to stop agree anew"
 
 
 def agreements_at(work_dir: str | None) -> Agreements:
-    """Return what groups in a folder agreed on, if anything; what is decided is written there."""
+    """Return what groups in a folder agreed on, if anything; decisions are written there."""
     file = FactFile[Fact](
         None if work_dir is None else Path(work_dir) / AGREEMENTS, Fact, LOST_AGREEMENTS
     )

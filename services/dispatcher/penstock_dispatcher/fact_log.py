@@ -33,7 +33,7 @@ log = logging.getLogger("penstock.dispatcher")
 
 
 class NoticeKind(Enum):
-    """What happened."""
+    """The kind of an event."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -56,7 +56,7 @@ class NoticeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence on what happened, and what it is about."""
+    """A sentence on an event, and the names that it is about."""
 
     kind: NoticeKind
     words: str
@@ -75,14 +75,14 @@ _LEVELS = {
     NoticeKind.MOVED: logging.DEBUG,
     NoticeKind.LEFT: logging.DEBUG,
 }
-"""Others are logged as INFO. What is of no use in each log is DEBUG."""
+"""Others are logged as INFO. Events that most logs do not need are DEBUG."""
 
 
 _OfIteration = IterationOpened | IterationFinished | IterationDeleted | SaveCompleted
 
 
 class FactLog:
-    """Logs what is of interest, and tells *hear* the same, if that is set.
+    """Logs interesting facts, and passes their notices to *hear*, if that is set.
 
     It begins with *state*, and remembers what passes are called: a deleted one is not in the state.
     """
@@ -105,7 +105,7 @@ class FactLog:
 
 
 def log_fact(fact: Fact, state: DispatcherState, title: str = "") -> Notice | None:
-    """Log *fact*, already applied to *state*, if it is of interest; return what it says.
+    """Log *fact*, already applied to *state*, if it is of interest; return its notice.
 
     *title* is what the pass is called, if *fact* has deleted it.
     """
@@ -123,7 +123,7 @@ def _about(notice: Notice) -> dict[str, object]:
 
 
 def notice_of(fact: Fact, state: DispatcherState, title: str = "") -> Notice | None:
-    """Return what is told of *fact*, already applied to *state*; None if it is of no interest.
+    """Return the notice of *fact*, already applied to *state*; None if it is of no interest.
 
     *title* is what the pass is called, if *fact* has deleted it.
     """

@@ -1,7 +1,7 @@
-"""The key of a `work_dir`: what is kept there is checked with it, and nobody else can read it.
+"""The key of a `work_dir`: stored data is checked with it, and nobody else can read it.
 
-It is no credential. It stays as it is while signing keys and certificates come and go, for what was
-written years ago is checked with it, too.
+It is no credential. It stays the same while signing keys and certificates change, because it also
+checks data that was written years ago.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ListingStore(Protocol):
         """Release all digests but those *used*: nothing durable refers to others."""
 
     async def sweep(self) -> None:
-        """Remove what was released, and not kept again."""
+        """Remove listings that were released, and not kept again."""
 
 
 def listings_at(work_dir: str | None, *, power: bool) -> ListingStore:
@@ -57,7 +57,7 @@ def listings_at(work_dir: str | None, *, power: bool) -> ListingStore:
 
 
 class NoListings:
-    """Keeps nothing: without a restart no names are read back, for passes keep theirs."""
+    """Keeps nothing: without a restart no names are read back, because passes keep theirs."""
 
     async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
         """See `ListingStore.keep`."""
@@ -93,7 +93,7 @@ class FileListings:
             raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
 
     async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
-        """See `ListingStore.keep`. What is there and damaged is overwritten."""
+        """See `ListingStore.keep`. A damaged file is overwritten."""
         file = self._folder / listing.digest
         async with self._lock:
             self._released.discard(listing.digest)

@@ -1,4 +1,4 @@
-"""What waits to be sent on one stream (`Outbox`), and which stream leads to whom (`Outboxes`)."""
+"""Messages that wait on one stream (`Outbox`), and the stream of each peer (`Outboxes`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOK_OVER = "a newer stream of the same peer took over"
 
 
 class Outbox(Generic[T]):
-    """An async iterator over what is put in.
+    """An async iterator over the items that are put in.
 
     Of items of the types *levels* only the newest waits: it replaces the older one. So a peer that
     reads slowly costs no memory.
@@ -36,7 +36,7 @@ class Outbox(Generic[T]):
         return self._closed
 
     def put(self, item: T) -> None:
-        """Send *item* when its turn comes; behind the end, drop it."""
+        """Send *item* when its turn comes; after the end, drop it."""
         if self._closed:
             return
         if isinstance(item, self._levels):
@@ -77,7 +77,7 @@ class Outboxes(Generic[K, T]):
         """Send to *peer* through *outbox* from now on; the older stream is over.
 
         Raises:
-            Unavailable: when *outbox* is that: what comes late by it is out of date.
+            Unavailable: when *outbox* is the older one: its late messages are out of date.
         """
         if outbox.closed:
             raise Unavailable(TOOK_OVER)

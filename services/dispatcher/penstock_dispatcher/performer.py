@@ -64,7 +64,7 @@ OutwardEffect: TypeAlias = (
 
 
 class Performer:
-    """Streams to workers and readers, and replies to calls. What is found out goes to *hear*."""
+    """Streams to workers and readers, and replies to calls. Results go to *hear* as events."""
 
     def __init__(
         self, calls: PendingCalls, hear: Callable[[WorkerDead | FilesOrdered], None]
@@ -77,7 +77,7 @@ class Performer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def perform(self, effect: OutwardEffect) -> None:
-        """Do what was decided."""
+        """Perform the decisions."""
         match effect:
             case SendCommand():
                 self._send(effect)

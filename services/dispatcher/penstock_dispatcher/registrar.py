@@ -21,7 +21,7 @@ from penstock_dispatcher.definition_store import DefinitionStore
 
 
 class RegisteredBytes:
-    """Counts definitions. Those that were there before this process are nobody's in particular.
+    """Counts definitions. Definitions from before this process count for no identity.
 
     Args:
         most: how many bytes they may take together.
@@ -103,9 +103,10 @@ class Registrar:
         self._core, self._store, self._largest, self._ask = core, store, largest, ask
         self._kept = RegisteredBytes(most, most_each)
         self._keeping: set[asyncio.Future[None]] = set()
-        """Those that are being written, also for callers that have gone."""
+        """Definitions that are being written, also for callers that have gone."""
         self._new: dict[tuple[DatasetId, str], asyncio.Future[None]] = {}
-        """Those of them that are counted for whoever brought them, and not known to be kept."""
+        """Definitions among them that are counted for the caller's identity, and not yet known to
+        be kept."""
         for dataset, python, nbytes in store.sizes():
             self._kept.found(dataset, python, nbytes)
         self._used: AbstractSet[DatasetId] | None = None

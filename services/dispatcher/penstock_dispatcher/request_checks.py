@@ -31,7 +31,7 @@ def check_versions(who: str, versions: Versions) -> None:
     """Refuse versions that are no names.
 
     Raises:
-        Refused: saying what is wrong.
+        Refused: naming the fault.
     """
     for part in (versions.python, versions.penstock):
         check_name(f"a version of {who}", part)
@@ -52,7 +52,7 @@ def check_definition(definition: bytes, most: int) -> None:
 
 
 def check_registration(registration: Registration) -> None:
-    """Refuse what no client of ours asks for; raises as `check_versions` does."""
+    """Refuse requests that no client of ours sends; raises as `check_versions` does."""
     if registration.dataset_id:
         check_dataset_id(registration.dataset_id)
     if len(registration.element_spec) > MOST_SPEC:
@@ -63,7 +63,7 @@ def check_registration(registration: Registration) -> None:
 
 
 def check_dataset_id(dataset_id: str) -> None:
-    """Refuse what is no id; raises as `check_versions` does."""
+    """Refuse ids that are malformed; raises as `check_versions` does."""
     if fault := fault_of_id(dataset_id):
         raise Refused(f"dataset_id {fault}")
 

@@ -77,8 +77,8 @@ SWEEP = 600.0
 class DispatcherService:
     """A live dispatcher; it satisfies `DispatcherApi`, and performs what its core decides.
 
-    It goes on from the state of *journal*, and is created on the loop that it runs on. What the
-    core decides goes through the journal in order: facts are appended, effects wait until those
+    It continues from the state of *journal*, and is created on the loop that it runs on. Decisions
+    of the core pass through the journal in order: facts are appended, effects wait until those
     before them are durable.
     """
 
@@ -122,7 +122,7 @@ class DispatcherService:
         self._core.ctx.address = address
 
     async def tick_forever(self) -> None:
-        """Send ticks to the core, until cancelled; remove what is unused.
+        """Send ticks to the core, until cancelled; remove unused files.
 
         Raises:
             JournalError: when the journal cannot be written any more.
@@ -155,7 +155,7 @@ class DispatcherService:
 
     @property
     def core(self) -> DispatcherCore:
-        """What decides, to look at."""
+        """The core, to look at."""
         return self._core
 
     def stats(self) -> DispatcherStats:
@@ -232,7 +232,7 @@ class DispatcherService:
             return await answer
 
     async def _sweep(self) -> None:
-        """Remove what is unused, once that is durable: a restart would look for it."""
+        """Remove unused files, once that is durable: a restart would look for it."""
         state = self._core.state
         self._journal.call_when_durable(partial(self._registrar.release, set(state.datasets)))
         self._journal.call_when_durable(partial(self._listings.release, state.listings_used))
@@ -304,7 +304,7 @@ class DispatcherService:
     def _fail(self, doing: str, exc: Exception) -> None:
         """Decide nothing more: the state may be half changed, and differ from the journal.
 
-        Nothing of that is sent or written, so a restart goes on from a whole state.
+        Nothing of that is sent or written, so a restart continues from a whole state.
         """
         log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
         self._closed = True

@@ -1,4 +1,4 @@
-"""What the dispatcher decides: events in; facts and other effects out.
+"""The decisions of the dispatcher: events in; facts and other effects out.
 
 Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
 Rule 2. An event (a call, a heartbeat, a tick) changes no durable state: it is decided into facts.

@@ -17,7 +17,7 @@ from penstock_dispatcher.core.soft_state import SoftState
 
 @dataclass(frozen=True, slots=True)
 class TrainerAccount:
-    """What became of a cached pass for one trainer: *acked* elements are not given to it again.
+    """The account of a cached pass for one trainer: *acked* elements are not given to it again.
 
     Of these it *skipped* some, some had left the window *before* it came, and the others were
     *consumed* by its loops. It is *done* when there is no more for it.
@@ -48,9 +48,9 @@ class TrainerAccount:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of an iteration's elements, as far as it is known.
+    """The account of an iteration's elements, as far as it is known.
 
-    A restored iteration goes on with the account of its saved state.
+    A restored iteration continues the account of its saved state.
     """
 
     finished: bool
@@ -203,7 +203,7 @@ def current_totals(iteration: IterationRecord, soft_state: SoftState) -> Account
 
 
 def acked_now(name: TaskId, task: TaskRecord, soft_state: SoftState) -> AckedSet:
-    """Return what is known to be acked of a task by any of its readers."""
+    """Return the elements of a task that any of its readers has acked."""
     acked = task.acked
     if name in soft_state.reported_acks:
         acked = acked | soft_state.reported_acks[name]

@@ -1,8 +1,8 @@
 """Trainers of a cached job: who joins as whose, what each has had, and when a pass is over.
 
 A task is done for a trainer when all there is was acked for it. No task is done for all: another
-trainer may come, and what the window still has is for it, too. So a pass is over when nobody reads
-it, and nobody is expected to.
+trainer may come, and what the window still has is for it, too. So a pass is over when it has no
+readers and expects none.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check(heartbeat: ReaderHeartbeat, iteration: IterationRecord) -> None:
 
 
 def on_report(ctx: DecisionContext, heartbeat: ReaderHeartbeat, iteration: IterationRecord) -> None:
-    """Record what a reader acked, for its trainer.
+    """Record the elements that a reader acked. They count for its trainer.
 
     Before it has anything its trainer may have no place in the window yet.
     """
@@ -65,7 +65,7 @@ def on_progress(
 ) -> None:
     """Record what the newest attempt's worker knows of trainers, also when that attempt is over.
 
-    What an older attempt skipped since the newest began, that one may still have.
+    The newest attempt may still have elements that an older attempt skipped since then.
     """
     if heartbeat.worker == task.ran_on and progress.attempt == task.attempt:
         for trainer, known in progress.trainers.items():
@@ -77,7 +77,8 @@ def finish_trainers(
 ) -> None:
     """Commit for whom a task is done.
 
-    That readers acked all is not enough while a worker runs it, which alone knows what was skipped.
+    If a worker runs the task, acks of readers do not suffice: only the worker knows which elements
+    were skipped.
     """
     total = total_of(ctx, name, task)
     if total is None:
@@ -135,7 +136,7 @@ def needed_by(iteration: IterationRecord, task: TaskRecord) -> list[ReaderId]:
 
 
 def is_done(iteration: IterationRecord, trainer: str) -> bool:
-    """Return whether nothing of a pass comes to *trainer* any more: for ever, see `is_closed`."""
+    """Return whether *trainer* gets nothing more of a pass: this stays so, see `is_closed`."""
     tasks = iteration.tasks.values()
     return bool(tasks) and all(task.is_done(trainer) for task in tasks)
 
@@ -153,7 +154,7 @@ def is_made(ctx: DecisionContext, iteration: IterationRecord) -> bool:
 
 
 def is_over(ctx: DecisionContext, iteration: IterationRecord) -> bool:
-    """Return whether nobody reads a pass, all its trainers have had it, and went on to the next.
+    """Return whether nobody reads a pass, all its trainers have had it and read the next pass.
 
     A trainer whose reader expired may come back, also if it had nothing yet.
     """
@@ -190,7 +191,7 @@ def finish(ctx: DecisionContext, name: IterationId, iteration: IterationRecord, 
 
 
 def record(ctx: DecisionContext, name: TaskId, task: TaskRecord) -> None:
-    """Write down what was reported of a task's trainers, if that is more than is known."""
+    """Commit the reports on a task's trainers if they say more than the state."""
     reported = ctx.trainers(name, task)
     if reported != task.trainers:
         more = {t: one.progress for t, one in reported.items() if one != task.trainers.get(t)}
@@ -204,10 +205,10 @@ def places(
     task: TaskRecord,
     unacked: Mapping[ReaderId, RangeSet],
 ) -> dict[str, TrainerProgress]:
-    """Return where trainers are in a task, for its next attempt.
+    """Return the places of trainers in a task. Its next attempt begins with them.
 
-    One that has elements *unacked*, and of which no worker could report, is as one that came when
-    the first of these was the oldest, or what the attempt begins with.
+    If no worker could report on a trainer with *unacked* elements, it counts as a trainer that
+    joined when the first of these was the oldest, or when the attempt begins.
     """
     known = {trainer: one.progress for trainer, one in ctx.trainers(name, task).items()}
     found: dict[str, int] = {}
@@ -242,7 +243,7 @@ def cached(
 def hidden(
     iteration: IterationRecord, tasks: Iterable[TaskId], reader: ReaderId
 ) -> tuple[TaskId, ...]:
-    """Return those of *tasks* that are done for a reader's trainer: for ever, in this pass."""
+    """Return those of *tasks* that are done for a reader's trainer: they stay so in this pass."""
     known = iteration.readers.get(reader)
     if not iteration.cached or known is None:
         return ()

@@ -1,4 +1,4 @@
-"""What became of a task's elements for each trainer of a cached job."""
+"""The account of a task's elements for each trainer of a cached job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_PROGRESS = TrainerProgress()
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """What became of a task's elements for a trainer; once *done*, nothing more comes to it."""
+    """The account of a task's elements for one trainer; once *done*, nothing more comes to it."""
 
     progress: TrainerProgress = NO_PROGRESS
     done: bool = False
@@ -42,7 +42,7 @@ def join(one: TrainerProgress, other: TrainerProgress) -> TrainerProgress:
 def known(
     trainers: Mapping[str, TrainerRecord], reported: Mapping[str, TrainerProgress]
 ) -> dict[str, TrainerRecord]:
-    """Return what is known of a task's trainers: what is written down, and what was *reported*."""
+    """Return the records of a task's trainers, joined with the newest reports."""
     found = dict(trainers)
     for trainer, progress in reported.items():
         was = found.get(trainer, TrainerRecord())

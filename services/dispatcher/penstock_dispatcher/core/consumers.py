@@ -234,7 +234,7 @@ def note_lost(
 
 
 def waited(ctx: DecisionContext, name: IterationId, now: float) -> ConsumersWaited:
-    """Return what is known of the consumers of a pass that others wait for."""
+    """Return the record of a pass's consumers that others wait for."""
     known = ctx.soft_state.consumers.get(name)
     if known is None:
         known = ctx.soft_state.consumers[name] = ConsumersWaited(now)
@@ -308,7 +308,7 @@ def _lost(
 def _note_joining(
     ctx: DecisionContext, heartbeat: ReaderHeartbeat, iteration: IterationRecord, now: float
 ) -> None:
-    """Begin anew to wait for the others, if none is there: all were started again, perhaps."""
+    """Restart the wait for the others if none of them is there: all were started again, perhaps."""
     if iteration.rounds is None or heartbeat.rounds is None:
         return
     known, late = waited(ctx, heartbeat.iteration, now), 2 * ctx.settings.refresh_interval

@@ -33,7 +33,7 @@ from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.stats import Counts
 
 DRIFT = 1.1
-"""A reader expires after so many times its lease: clocks run at different rates."""
+"""A reader expires after 1.1 times its lease: clocks run at different rates."""
 
 REUNION = 3.0
 """Seconds after a restart within which readers that still run have reconnected."""
@@ -61,15 +61,15 @@ class DecisionContext:
         self.waiting: set[IterationId] = set()
         """The iterations for which something may follow from a reader's report."""
         self.unbalanced: set[IterationId] = set()
-        """The iterations in which a worker is idle and another has several tasks, for a while."""
+        """The iterations in which one worker is idle while another has several tasks."""
         self.epoch = date - now
-        """What makes a date of a reading of the clock."""
+        """The difference between a date and a reading of the clock."""
         self.life = int(date * 1e6)
         """Tells this process from those before it: its soft state begins empty."""
         self._expect_all(now)
 
     def commit(self, fact: Fact) -> None:
-        """Let *fact* be true, and written before what comes after."""
+        """Apply *fact*, and have it written before all later effects."""
         self.notifications.note(self.state, fact)
         self.state.apply(fact)
         self.counts.note(fact)
@@ -83,17 +83,17 @@ class DecisionContext:
         return task.acked | self.soft_state.reported_acks.get(name, NOTHING_ACKED)
 
     def acked_by_any(self, name: TaskId, task: TaskRecord) -> AckedSet:
-        """Return what is known to be acked of a task by any of its readers."""
+        """Return the elements of a task that any of its readers has acked."""
         return acked_by_any(self.acked(name, task), self.trainers(name, task).values())
 
     def trainers(self, name: TaskId, task: TaskRecord) -> dict[str, TrainerRecord]:
-        """Return what is known of a task's trainers, of a cached job."""
+        """Return the records of a task's trainers, of a cached job."""
         return known(task.trainers, self.soft_state.trainers.get(name, {}))
 
     def able(self, iteration: IterationRecord) -> list[WorkerId]:
         """Return the workers that may be assigned tasks of *iteration*, and can run them.
 
-        Those that no reader may read are not among them.
+        Workers that no reader may read are not among them.
         """
         liveness_of = self.soft_state.workers
         pythons = self.state.datasets[iteration.parameters.dataset].pythons
@@ -110,7 +110,7 @@ class DecisionContext:
         )
 
     def sharing(self, name: IterationId, iteration: IterationRecord) -> int:
-        """Return how many tasks what is left of *iteration* should be enough for."""
+        """Return the number of tasks that the remaining splits of *iteration* should serve."""
         if (known := self.soft_state.sharing.get(name)) is not None:
             return known
         workers, able = self.state.workers, self.able(iteration)
@@ -120,7 +120,7 @@ class DecisionContext:
         return found
 
     def totals_of(self, name: TaskId) -> AttemptTotals:
-        """Return what the running attempt of a task has cost, for it is over."""
+        """Return the cost of a task's attempt that has just ended."""
         progress = self.soft_state.progress.pop(name, None)
         return (
             AttemptTotals() if progress is None else AttemptTotals(progress.head, progress.counts)

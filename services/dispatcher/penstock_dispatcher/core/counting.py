@@ -57,7 +57,7 @@ def collect(
     rounds: Mapping[IterationId, RoundsStats],
     now: CountedAt,
 ) -> DispatcherStats:
-    """Return all counters. *waits* says of some passes what they wait for, *rounds* how far."""
+    """Return all counters. *waits* has reasons why passes wait, *rounds* their progress."""
     lost = max(soft_state.lost.values(), default=None)
     return DispatcherStats(
         address,
@@ -79,7 +79,7 @@ def collect(
 
 
 HALTED = "the dispatcher, which decides nothing now"
-"""What a pass waits for then: *why* is said once, of the dispatcher."""
+"""The reason why each pass waits then: *why* is said once, of the dispatcher."""
 
 
 def while_halted(found: DispatcherStats, why: str) -> DispatcherStats:

@@ -53,7 +53,7 @@ DatasetFact: TypeAlias = DatasetRegistered | IdRegistered | DatasetForgotten
 
 @dataclass(frozen=True, slots=True)
 class DatasetRecord:
-    """A registered pipeline: what is known of it without its functions."""
+    """A registered pipeline, described without its functions."""
 
     providers: tuple[SplitProviderSpec, ...]
     unsplittable: str

@@ -1,4 +1,4 @@
-"""What enters the core beside heartbeats, and what it wants done: events and effects."""
+"""Events that enter the core beside heartbeats, and effects that it asks for."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RegisterDataset:
 
 @dataclass(frozen=True, slots=True)
 class FindDataset:
-    """A client asks what is registered under an id."""
+    """A client looks for the dataset registered under an id."""
 
     call: Call
     dataset_id: str
@@ -84,7 +84,7 @@ class OpenIteration:
     orders: Mapping[int, Mapping[int, Order]] = field(default_factory=dict)
     """Orders of the files, by seed; see `ListSourceFiles`."""
     who: str = ""
-    """Whom the call is from."""
+    """The identity of the caller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from penstock_dispatcher.core.rounds_record import RoundsAccount
 
 @dataclass(frozen=True, slots=True)
 class JobParameters:
-    """What all readers of one job must agree on; static sharding cuts it into *shards* parts."""
+    """The parameters that all readers of a job agree on; static sharding makes *shards* parts."""
 
     dataset: DatasetId
     mode: Mode
@@ -43,12 +43,12 @@ class JobParameters:
     stride: int | None = None
     """How many consumers there are of one order, each of which gets every n-th element."""
     seed: int | None = None
-    """What readers gave as the job's seed; None lets the dispatcher draw one."""
+    """The seed that readers gave for the job; None lets the dispatcher draw one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptTotals:
-    """What an attempt had cost by its last heartbeat, and the next number that it produces."""
+    """The cost of an attempt by its last heartbeat, and the next number that it produces."""
 
     head: int = 0
     counts: ElementCounts = field(default_factory=ElementCounts)
@@ -56,7 +56,7 @@ class AttemptTotals:
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """So many elements were requeued although one of *readers* may have consumed them.
+    """A number of elements that were requeued although one of *readers* may have consumed them.
 
     None is an unknown number: all that was acked *since* then (in seconds since 1970).
     """
@@ -68,7 +68,7 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class AccountTotals:
-    """What became of elements, summed up. *unreported* readers may have consumed more."""
+    """The summed account of elements. *unreported* readers may have consumed more."""
 
     counts: ElementCounts = field(default_factory=ElementCounts)
     elements: int = 0
@@ -89,7 +89,7 @@ class AccountTotals:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What was *acked* of a pass that was forgotten before its end; why it could not go on."""
+    """The elements *acked* in a pass that was forgotten before its end, and its failure if any."""
 
     acked: int
     failure: Failure | None = None
@@ -106,7 +106,7 @@ class ProviderPosition:
 
 @dataclass(frozen=True, slots=True)
 class RestoredTask:
-    """A task to go on with. *ended* is how many passes end in each of its logs.
+    """A task to continue. *ended* is how many passes end in each of its logs.
 
     *place* is that of its first element, of one order that goes to several consumers.
     """
@@ -122,9 +122,10 @@ class RestoredTask:
 
 @dataclass(frozen=True, slots=True)
 class RestoredRounds:
-    """Where coordinated reads go on: at *round*, behind a turn of task number *turn*.
+    """Where coordinated reads continue: at *round*, behind a turn of task number *turn*.
 
-    From there on the job has so many *consumers*. The first rounds come from the tasks in *log*.
+    From there on the job has this number of *consumers*. The first rounds come from the tasks in
+    *log*.
     """
 
     round: int
@@ -135,7 +136,7 @@ class RestoredRounds:
 
 @dataclass(frozen=True, slots=True)
 class RestoredStride:
-    """A pass whose consumers get every n-th element goes on, with *consumers* of them from now on.
+    """A pass whose consumers get every n-th element continues with *consumers* of them.
 
     Its first *tasks* have *elements* together.
     """

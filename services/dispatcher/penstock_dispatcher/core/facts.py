@@ -1,4 +1,4 @@
-"""What has been decided: the dispatcher's history is a list of these facts.
+"""Decisions as facts: the dispatcher's history is a list of them.
 
 Each fact is a plain value that could be written to disk. Replaying all of them into an empty state
 gives an equal state.
@@ -65,7 +65,7 @@ class ConsumerJoined:
 class ConsumerEnded:
     """A consumer took all rounds of the pass, of which its loop had *consumed* elements.
 
-    Its loop is told of the end behind this: it may be the last that anybody hears of that process.
+    Its loop hears of the end after this fact is written: the process may then never report again.
     """
 
     iteration: IterationId
@@ -77,8 +77,9 @@ class ConsumerEnded:
 class RoundsAdvanced:
     """These tasks are what the next rounds are made of; all rounds below *floor* are settled.
 
-    All groups of the tasks in *totals* are released, which have so many elements. Once it is known,
-    *last* is the round with which the pass ends, with *failed* because of that task.
+    All groups of the tasks in *totals* are released; the values are the tasks' numbers of elements.
+    Once it is known, *last* is the round with which the pass ends, with *failed* because of that
+    task.
     """
 
     iteration: IterationId
@@ -103,7 +104,7 @@ class ErrorsSkipped:
 
 @dataclass(frozen=True, slots=True)
 class TrainersReported:
-    """What became of a task's elements for *trainers*, as workers and readers reported it."""
+    """The account of a task's elements for *trainers*, as workers and readers reported it."""
 
     task: TaskId
     trainers: Mapping[str, TrainerProgress]
@@ -154,10 +155,10 @@ class IterationOpened:
 
 @dataclass(frozen=True, slots=True)
 class IterationRestored:
-    """A pass of a job exists that goes on from a saved state; *origin* is the state's digest.
+    """A pass of a job continues from a saved state; *origin* is the state's digest.
 
-    The job goes on from it too: with *job_seed*, and the repetition behind this one. *tasks* were
-    not done; the next one has the number *next_task*. *before* is the account of what came before.
+    The job also continues from it: with *job_seed*, and the repetition after this one. *tasks* were
+    not done; the next one has the number *next_task*. *before* is the account up to the save.
     """
 
     iteration: IterationId
@@ -176,7 +177,7 @@ class IterationRestored:
 
 @dataclass(frozen=True, slots=True)
 class SaveCompleted:
-    """A save succeeded or failed, for all readers and for ever."""
+    """A save succeeded or failed. The result is final and the same for all readers."""
 
     iteration: IterationId
     result: SaveResult
@@ -240,7 +241,7 @@ class ReaderJoined:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRemoved:
-    """A reader left or expired; *acked* is all that is known to be acked, for its trainer.
+    """A reader left or expired. *acked* has all its known acks, which count for its trainer.
 
     Of one that expired, *in_doubt* is what else it may have consumed of tasks that no worker runs,
     as far as it reported on them. *last_heard* is seconds since 1970. A consumer took the rounds
@@ -259,7 +260,7 @@ class ReaderRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ConsumptionReported:
-    """What a reader *consumed*, and a consumer had *taken*, told behind the end; *last*: in all."""
+    """A reader reports after the end how much it *consumed* or had *taken*; *last*: finally."""
 
     iteration: IterationId
     reader: ReaderId
@@ -284,7 +285,8 @@ class TaskCreated:
 class AttemptStarted:
     """A worker shall run a task; *unacked* is what readers have buffered of the attempt before.
 
-    What the readers in *unknown* acked of that is lost. *trainers* are those of a cached job.
+    Acks of the readers in *unknown* on these elements are lost. *trainers* are those of a cached
+    job.
     """
 
     task: TaskId
@@ -306,9 +308,10 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True)
 class InDoubtResolved:
-    """A task's worker reported what it knew of *readers* that expired.
+    """A task's worker reported on *readers* that expired.
 
-    *in_doubt* of their unacked elements went to others. No other process knows what they *acked*.
+    *in_doubt* of their unacked elements went to others. No other process knows the elements that
+    they *acked*.
     """
 
     task: TaskId
@@ -328,7 +331,7 @@ class SplitsGranted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved:
-    """A task can go on from here; the logs before it are forgotten."""
+    """A task can continue from here; the logs before it are forgotten."""
 
     task: TaskId
     checkpoint: Checkpoint
@@ -345,7 +348,7 @@ class TaskDone:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed:
-    """User code failed; what was produced before is still served."""
+    """User code failed; readers still get the elements that were produced before."""
 
     task: TaskId
     failure: Failure

@@ -1,4 +1,4 @@
-"""A job's saved state as JSON: complete, plain, and small; and what it must look like.
+"""A job's saved state as JSON: complete, plain, and small; and the schema that is checked.
 
     {"v": 3, "kind": "job", "fingerprint": …, "mode": "dynamic", "job": …, "repetition": 3,
      "seed": …, "iteration_seed": …, "next_task": 2, "finished": false,
@@ -11,7 +11,7 @@
      "shards": 2, "stride": {"consumers": 2, "tasks": 3, "elements": 900}}
 
 Of files it holds numbers: *files* of a provider says which listing they are of (see `listings`).
-What is empty or zero is left out, but for *next_task* and all above it.
+Empty values and zeros are left out, except for *next_task* and the fields above it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TaskState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     acked: AckedState = AckedState()
     place: Count | UnsetType = UNSET
     name: Count | UnsetType = UNSET
-    """By which readers knew it: what they held was said of that."""
+    """The name by which readers knew it: saved states of readers refer to that."""
 
 
 class StrideState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,7 +106,7 @@ class StrideState(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What became of elements before the save; *elements*, *acked*, *errors* of tasks done.
+    """The account of elements before the save; *elements*, *acked*, *errors* of tasks done.
 
     An entry of *in_doubt* is its readers, how many elements (null: unknown), and since when.
     """
@@ -133,7 +133,7 @@ class AccountState(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class RoundsState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Coordinated reads go on at *round*, behind a turn of the task of index *turn*, if any.
+    """Coordinated reads continue at *round*, after a turn of the task with index *turn*, if any.
 
     *consumers* is how many there were; there may be more or fewer from here on. With as many, the
     first rounds come from the tasks of the indices in *log*, as they were released.
@@ -177,7 +177,7 @@ def of(
     acked: Mapping[TaskId, AckedSet],
     sums: AccountTotals,
 ) -> JobState:
-    """Return the state of a pass that goes on; *acked* is all that is known to be acked."""
+    """Return the state of a running pass; *acked* is all that is known to be acked."""
     return msgspec.structs.replace(
         _begun(job, iteration),
         providers=tuple(
@@ -255,7 +255,7 @@ def decode(data: bytes) -> JobState:
 
 
 def digest(data: bytes) -> str:
-    """Return what is equal for equal states, however their JSON is written."""
+    """Return a digest that is equal for equal states, however their JSON is written."""
     plain = msgspec.json.encode(msgspec.json.decode(data), order="deterministic")
     return hashlib.sha256(plain).hexdigest()[:32]
 
@@ -276,7 +276,7 @@ def log(saved: LogState, ended: int, provider: SplitProvider) -> SplitLog:
 
 
 def acked(saved: AckedState) -> AckedSet:
-    """Return what was acked."""
+    """Return the set of acked elements."""
     return AckedSet(saved.floor, RangeSet.of(*saved.more))
 
 

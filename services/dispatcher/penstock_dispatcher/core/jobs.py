@@ -41,7 +41,7 @@ PLAIN = {
     "shards": "number of shards (the dispatcher's worker_addresses)",
     "stride": "num_consumers (with ordered=True)",
 }
-"""What users call parameters that have other names here."""
+"""The names that users know for parameters that have other names here."""
 
 UNLISTED_WORKERS = (
     "ShardingPolicy.{} gives each worker a fixed part, and this dispatcher has no list of workers: "
@@ -55,7 +55,7 @@ OVER = IterationId(0)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What opening needs: what must be listed first, or the facts to commit, and the iteration."""
+    """The plan of an opening: files to list first, or the facts to commit, and the iteration."""
 
     job: str
     iteration: IterationId
@@ -68,7 +68,7 @@ class Plan:
     names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """The files of split providers that need no listing, but an order."""
     providers: tuple[SplitProvider, ...] = ()
-    """The split providers of a restored pass, with what is known of their files."""
+    """The split providers of a restored pass, with the known names and orders of their files."""
 
 
 def plan_opening(
@@ -185,7 +185,7 @@ _AS_ASKED = {f.name for f in fields(JobParameters)} - {
 
 
 def _check_ordered(request: OpenIterationRequest, dataset: DatasetRecord) -> None:
-    """Refuse what has no one order."""
+    """Refuse datasets without an order of their own."""
     if request.mode is not Mode.DYNAMIC or request.trainer is not None:
         what = f"processing mode {request.mode.value!r}"
         if request.trainer is not None:

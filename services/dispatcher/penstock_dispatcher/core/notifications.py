@@ -1,4 +1,4 @@
-"""Who must be told something: gathered while events are handled, told once for many of them."""
+"""Workers and readers that must be notified: gathered for many events, notified once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ViewRequest:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What an iteration waits for, in words; whether silent readers are among that."""
+    """The reasons why an iteration waits, in words; whether silent readers are among that."""
 
     words: str = ""
     on_readers: bool = False
@@ -55,7 +55,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class SeenWait:
-    """What an iteration waited for, as *view* has it; it may be shown *until* then."""
+    """The reasons why an iteration waited, as *view* has it; it may be shown *until* then."""
 
     until: float
     view: IterationView
@@ -64,7 +64,7 @@ class SeenWait:
 
 @dataclass(slots=True)
 class Notifications:
-    """What has changed since the last views, for workers and readers."""
+    """Changes since the last views of workers and readers."""
 
     workers: dict[WorkerId, None] = field(default_factory=dict)
     iterations: dict[IterationId, None] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Notifications:
     revisions: dict[WorkerId, int] = field(default_factory=dict)
     """As of which revision each worker's assignment is."""
     views: dict[IterationId, IterationView] = field(default_factory=dict)
-    """As they were drawn last; those of *stale* are drawn anew before they are shown."""
+    """As they were drawn last; those of *stale* are drawn again before they are shown."""
     stale: set[IterationId] = field(default_factory=set)
     waits: dict[IterationId, SeenWait] = field(default_factory=dict)
     """Of iterations with many tasks."""

@@ -2,7 +2,7 @@
 
 Readers take the elements of a task when those of all tasks before it are with readers. So any
 number of workers gives one order, and all that is promised of a task (`core.scheduler`) is promised
-of a split. How many tasks there are beyond the one that is read bounds what is made ahead.
+of a split. A limit on the tasks beyond the one that is read bounds the elements made ahead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRAIN = 0.5
 """About how many seconds of a worker's time a task takes: its start and end cost milliseconds."""
 
 LEAST = 0.05
-"""Near the end tasks do not shrink below so many seconds."""
+"""Near the end tasks take at least this many seconds."""
 
 FIRST_SHARE, FIRST_MOST, GROWTH = 32, 256, 4
 
@@ -39,7 +39,7 @@ def create(
     wanted: int,
     now: float,
 ) -> None:
-    """Create what so many *workers* can begin now, each task with its split: *wanted* at work."""
+    """Create the tasks that *workers* can begin now with their splits, *wanted* of them at work."""
     provider, here = iteration.providers[0], (workers, wanted)
     ctx.soft_state.full.discard(name)
     while _is_wanted(ctx, iteration, *here) and (provider.left or not iteration.next_task):

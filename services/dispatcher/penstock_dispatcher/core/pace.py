@@ -24,12 +24,12 @@ class Pace:
     _begun: dict[TaskId, tuple[int, float]] = field(default_factory=dict)
 
     def begin(self, task: TaskId, units: int, now: float) -> None:
-        """Record that *task*, of so many *units*, was created."""
+        """Record that *task* was created with *units* units."""
         self.last = max(1, units)
         self._begun[task] = (units, now)
 
     def end(self, task: TaskId, now: float) -> None:
-        """Record that all of *task* was made; what was recorded before counts once."""
+        """Record that all of *task* was made; an earlier record counts once."""
         units, at = self._begun.pop(task, (0, now))
         if not units:
             return

@@ -96,7 +96,7 @@ class Placement:
 
 
 CHEAP, PART = 64, 4
-"""What a move may replay: so many elements, or one in so many of those produced."""
+"""A move may replay at most 64 elements, or one in four of those produced."""
 
 
 def rebalance(
@@ -172,7 +172,7 @@ def on_refused(
     progress: AttemptProgress,
     now: float,
 ) -> None:
-    """Have another worker go on with a task; fail the task when all refused it often enough.
+    """Have another worker continue a task; fail the task when all refused it often enough.
 
     It stays with the last one then, as other failed tasks do.
     """
@@ -196,7 +196,7 @@ def on_refused(
 
 
 def on_started(ctx: DecisionContext, name: TaskId, progress: AttemptProgress) -> None:
-    """Forget the refusals of a task that goes on."""
+    """Forget the refusals of a task that makes progress."""
     shortage = ctx.soft_state.shortages.get(name)
     if shortage is not None and progress.head > shortage.head:
         del ctx.soft_state.shortages[name]

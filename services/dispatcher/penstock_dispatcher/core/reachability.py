@@ -1,4 +1,4 @@
-"""Tasks whose readers cannot reach the worker: they go on elsewhere, where that helps.
+"""Tasks whose readers cannot reach the worker: they move to another worker if that helps.
 
 A worker that no reader reaches gets nothing if there is another. One that only some do not reach
 keeps its tasks: any reader may read any task, so these read others; unless they read in rounds, of
@@ -8,8 +8,8 @@ of a task whose worker it cannot tell, is kept there for it: the task's next att
 others. Each move makes more readers served than before, or more elements free, so nothing goes to
 and fro.
 
-What a reader does not reach, and another on its host reads from, is slow: that counts only when it
-has taken very long.
+If another reader on the same host reads from a worker, that worker is slow and not unreachable: the
+report then counts only after a much longer time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from penstock_dispatcher.core.facts import AttemptEnded
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 
 SLOW = 6.0
-"""So many times its lease a worker may not answer a reader, while others on the reader's host read
-from it. Not for ever: what keeps one process from it need not keep the others."""
+"""A worker may leave a reader without an answer for six leases while others on the reader's host
+read from it. It may not do so forever: a fault can concern one process only."""
 
 Running: TypeAlias = tuple[TaskId, TaskRecord, WorkerId]
 """A task, and the worker that runs it."""
@@ -92,7 +92,7 @@ class ReadersReach:
 def _counts(
     ctx: DecisionContext, reader: ReaderHeartbeat, worker: WorkerId, seconds: float, now: float
 ) -> bool:
-    """Return whether *worker* is out of a reader's reach that has tried for so many *seconds*."""
+    """Return whether *worker* is unreachable for a reader that has tried for *seconds* seconds."""
     lease = ctx.settings.worker_lease
     if not lease <= seconds < SLOW * lease:
         return seconds >= lease
@@ -111,7 +111,7 @@ def move(
     reach: ReadersReach,
     now: float,
 ) -> bool:
-    """End the attempts that should go on where readers reach them; return whether there are any."""
+    """End attempts that should move to workers that readers reach; return whether any ended."""
     needed = reach.missed or reach.barred
     moved = _moved(ctx, iteration, able, reach, now) if needed else []
     _end(ctx, moved, reach)

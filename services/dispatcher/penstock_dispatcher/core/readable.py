@@ -1,4 +1,4 @@
-"""Whose tasks an iteration's readers may read, as `target_workers` and workers' tags have it.
+"""The workers that an iteration's readers may read, as `target_workers` and workers' tags have it.
 
 Readers report which workers are in their own processes. A worker gets tasks once some reader is
 known to read it; it loses them when it is known that none does, to one that is read.

@@ -1,4 +1,4 @@
-"""What readers' heartbeats do: join, report what is buffered and acked, leave."""
+"""Heartbeats of readers: they join, report buffered and acked elements, and leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the durable state holds: a record a dataset, job, iteration, task, reader and worker."""
+"""The records of the durable state: a record a dataset, job, iteration, task, reader and worker."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ReaderRecord:
     """When the last heartbeat of an expired one came, in seconds since 1970."""
     process: ReaderProcess | None = None
     trainer: str = ""
-    """Whose it is, of a cached job."""
+    """The trainer that it belongs to, of a cached job."""
 
 
 @dataclass(slots=True)
@@ -93,11 +93,12 @@ class TaskRecord:
     head: int = 0
     """The next number to be produced, as far as attempts that are over came."""
     counts: ElementCounts = field(default_factory=ElementCounts)
-    """What attempts that are over have cost."""
+    """The cost of attempts that are over."""
     trainers: dict[str, TrainerRecord] = field(default_factory=dict)
-    """Of a cached job: what is acked for whom. Then *acked* is what no trainer needs."""
+    """Of a cached job: the elements acked for each trainer. Then *acked* has those that no trainer
+    needs."""
     errors: SkippedErrors = field(default_factory=SkippedErrors)
-    """What was left out of it, and the first dead letters."""
+    """The count of elements left out of it, and the first dead letters."""
     place: int | None = None
     """Of one order that goes to several consumers: where in it the task begins, once known."""
 
@@ -115,7 +116,7 @@ class TaskRecord:
         self.head, self.counts = max(self.head, totals.head), add(self.counts, totals.counts)
 
     def add_errors(self, fact: ErrorsSkipped) -> None:
-        """Record what was left out of it."""
+        """Record the elements that were left out of it."""
         self.errors = SkippedErrors(
             max(self.errors.count, fact.count), (*self.errors.first, *fact.first)
         )
@@ -135,7 +136,7 @@ class IterationRecord:
     origin: str = ""
     """The digest of the saved state that it was restored from."""
     before: AccountTotals = field(default_factory=AccountTotals)
-    """The account of what came before its restore; of all, once it is finished."""
+    """The account up to its restore; of the whole pass, once it is finished."""
     tasks: dict[TaskId, TaskRecord] = field(default_factory=dict)
     readers: dict[ReaderId, ReaderRecord] = field(default_factory=dict)
     sessions: dict[str, ReaderId] = field(default_factory=dict)
@@ -149,7 +150,8 @@ class IterationRecord:
     unreplaced: int = 0
     """How many readers expired in whose place none has come."""
     counted: tuple[int, int] = (0, 0)
-    """Of one order that goes to several consumers: so many first tasks, and their elements."""
+    """Of one order that goes to several consumers: the number of its counted first tasks, and of
+    their elements."""
 
     @property
     def live(self) -> list[ReaderId]:
@@ -211,7 +213,7 @@ class IterationRecord:
 
     @property
     def title(self) -> str:
-        """What it is called in sentences: by its job and repetition."""
+        """Its name in sentences: job and repetition."""
         return title_of(self.job, self.repetition)
 
     def describe_task(self, task: TaskId) -> str:
@@ -276,7 +278,7 @@ def add(one: ElementCounts, other: ElementCounts) -> ElementCounts:
 def totals(iteration: IterationRecord, *, done_only: bool = False) -> AccountTotals:
     """Sum up what became of the elements of *iteration*, as far as it is committed.
 
-    With *done_only* the elements of tasks that go on elsewhere are not counted: they will be.
+    With *done_only* the elements of unfinished tasks are not counted: they will be counted again.
     """
     before, tasks = iteration.before, list(iteration.tasks.values())
     counted = [task for task in tasks if task.done or not done_only]

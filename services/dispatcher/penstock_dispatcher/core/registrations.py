@@ -1,4 +1,4 @@
-"""Datasets and the ids that they are read by: who registers what, and what is forgotten again."""
+"""Datasets and the ids that they are read by: registering, finding, and forgetting them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _check_same(
 
 
 def on_find(ctx: DecisionContext, event: FindDataset) -> None:
-    """Reply what is registered under an id. That is a use of it: it is not forgotten soon."""
+    """Reply with the dataset that is registered under an id; this use keeps it for a while."""
     known = ctx.state.registrations.get(event.dataset_id)
     if known is None:
         ctx.effects.append(ReplyToCall(event.call, Failure.of(_unknown(ctx, event.dataset_id))))

@@ -1,8 +1,8 @@
-"""Restoring: a saved state is checked, and becomes a new iteration that goes on from it.
+"""Restoring: a saved state is checked, and becomes a new iteration that continues from it.
 
-What was acked after the save is delivered again, so readers of the saved iteration are told that
-it is superseded. All who restore the same state read the same iteration, as long as one of
-them is there; a reader that comes when all have gone begins at the state again.
+Elements acked after the save are delivered again, so readers of the saved iteration get an error:
+it is superseded. All who restore the same state read the same iteration, as long as one of them is
+there; a reader that comes when all have gone begins at the state again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
 
 
 def _as_saved(made: JobParameters, asked: JobParameters) -> JobParameters:
-    """Return a job's parameters with the number of consumers that it may go on with."""
+    """Return a job's parameters with the number of consumers that it may continue with."""
     made = _with_own_seed(made, asked)
     if made.num_consumers is not None and asked.num_consumers is not None:
         made = replace(made, num_consumers=asked.num_consumers)

@@ -1,4 +1,4 @@
-"""Coordinated reads: which groups are released as rounds, what is settled, and where the pass ends.
+"""Coordinated reads: which groups become rounds, which rounds are settled, and where the pass ends.
 
 A group is released when all consumers have their elements of it, made by the task's newest
 attempt. Tasks take turns. One whose next group is not complete loses its turn while consumers have

@@ -1,4 +1,4 @@
-"""What is durable of coordinated reads: the log of rounds, its consumers, and how far they are.
+"""The durable record of coordinated reads: the log of rounds, its consumers, and their progress.
 
 Facts are applied here and nothing is decided; see `rounds` for that. The log begins at the *floor*,
 the first round that not all consumers have taken: what lies before it is only counted.
@@ -38,7 +38,7 @@ class ConsumerRecord:
 class Displaced:
     """A process in whose place another is, from round *start* on.
 
-    That it took all rounds below *taken* is what was known then, and is in the account.
+    The account contains the rounds below *taken*, which it was known to have taken then.
     """
 
     start: int
@@ -67,7 +67,7 @@ class GroupedTask:
 
 @dataclass(frozen=True, slots=True)
 class RoundsAccount:
-    """What became of elements and rounds beside being taken once.
+    """Elements and rounds that were not taken exactly once.
 
     *left_out* elements were too few for a group, or *padding* filled it up. Consumers that joined
     again began with rounds that they had taken (*repeated*), or behind some that they had not
@@ -161,7 +161,7 @@ class RoundsRecord:
     ) -> None:
         """Let *reader* be consumer *index* from round *start* on.
 
-        What that consumer took is not forgotten, nor counted as more, before *reader* reports.
+        The rounds that the consumer took stay recorded, without a change, until *reader* reports.
         With *again* that is the process that it was before, which knows best where it is.
         """
         before = self.members.get(index)
@@ -201,7 +201,7 @@ class RoundsRecord:
     def advance(
         self, entries: Sequence[TaskId], floor: int, totals: Mapping[TaskId, int]
     ) -> list[TaskId]:
-        """Append *entries* to the log and cut it at *floor*; return the tasks of what is cut off.
+        """Append *entries* to the log, cut it at *floor*, and return the tasks of rounds cut off.
 
         Of the tasks in *totals* all groups are released now.
         """
@@ -223,7 +223,7 @@ class RoundsRecord:
         return settled
 
     def finish_task(self, name: TaskId) -> None:
-        """Count what was left out of a task that is done, or filled up."""
+        """Count the elements left out of a task that is done, or its padding."""
         task = self.tasks[name]
         if task.total is not None:
             beyond = self.grouped(name).floor(task.released) - task.total

@@ -1,4 +1,4 @@
-"""How facts of coordinated reads change an iteration: its rounds, and what is acked by them."""
+"""How facts of coordinated reads change an iteration: its rounds and acked elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rounds_of(parameters: JobParameters) -> RoundsRecord | None:
 
 
 def apply(iteration: IterationRecord, fact: RoundsFact) -> None:
-    """Take over what was decided of a pass that is read in rounds."""
+    """Apply a fact of a pass that is read in rounds."""
     rounds = iteration.rounds
     if rounds is None:
         return
@@ -59,7 +59,7 @@ def _join(iteration: IterationRecord, rounds: RoundsRecord, fact: ConsumerJoined
 
 
 def restore(job: JobRecord, iteration: IterationRecord, at: RestoredRounds) -> None:
-    """Let a pass, and its job, go on at a round, with another number of consumers perhaps."""
+    """Let a pass and its job continue at a round, perhaps with another number of consumers."""
     job.parameters = replace(job.parameters, num_consumers=at.consumers)
     iteration.parameters = job.parameters
     iteration.rounds = rounds = rounds_of(job.parameters)
@@ -71,8 +71,8 @@ def restore(job: JobRecord, iteration: IterationRecord, at: RestoredRounds) -> N
 def finish_task(iteration: IterationRecord, name: TaskId, acked: AckedSet) -> None:
     """Let a task be done, of which *acked* is all that there is.
 
-    Before its end was known its last group may have counted as a whole one; so it did for attempts
-    that began behind it, and told that they were there.
+    Before its end was known its last group may have counted as a whole one; attempts that began
+    after it reported the same.
     """
     if iteration.rounds is not None:
         task = iteration.tasks[name]
@@ -81,7 +81,7 @@ def finish_task(iteration: IterationRecord, name: TaskId, acked: AckedSet) -> No
 
 
 def _advance(iteration: IterationRecord, rounds: RoundsRecord, fact: RoundsAdvanced) -> None:
-    """Append rounds, and let what is settled be acked."""
+    """Append rounds, and count the settled ones as acked."""
     for name in {*rounds.advance(fact.entries, fact.floor, fact.totals), *fact.totals}:
         task = iteration.tasks[name]
         task.acked = task.acked | AckedSet(rounds.element_floor(name))

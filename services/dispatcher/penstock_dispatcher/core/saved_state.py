@@ -1,4 +1,4 @@
-"""What a saved state must be to go on from it: of the same job, and without contradictions."""
+"""Checks of a saved state: it must be of the same job and free of contradictions."""
 
 from __future__ import annotations
 

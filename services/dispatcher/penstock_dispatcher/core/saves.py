@@ -1,7 +1,7 @@
 """Saves: when all readers of an iteration are at the same barrier, the job's state is written.
 
-From its barrier on a reader acks nothing, so all that is known to be acked was acked before the
-barrier, and the checkpoints lie behind it. A result is final, and the same for all readers.
+A reader at its barrier acks nothing more. So all known acks are from before the barrier, and the
+checkpoints lie after it. A result is final, and the same for all readers.
 """
 
 from __future__ import annotations

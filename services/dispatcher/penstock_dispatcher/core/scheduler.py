@@ -28,7 +28,7 @@ from penstock_dispatcher.core.split_provider import DrawRate, split_size
 
 
 def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
-    """Write what follows for an iteration from what is fact."""
+    """Commit the decisions that follow for an iteration from the facts."""
     ctx.waiting.discard(name)
     iteration = ctx.state.iterations.get(name)
     if iteration is None or iteration.finished:
@@ -140,9 +140,10 @@ def _moves(
     shares: Mapping[WorkerId, int],
     now: float,
 ) -> bool:
-    """End attempts that should go on at other workers; return whether there are any.
+    """End attempts that should move to other workers; return whether there are any.
 
-    Those of fixed parts have no others: one ends if its worker keeps what readers requeued.
+    Attempts of fixed parts have no other workers: one ends if its worker keeps what readers
+    requeued.
     """
     roomy = [worker for worker in able if not placement.is_short(ctx, worker, now)]
     if move(ctx, iteration, [] if iteration.shards else roomy, reach, now):
@@ -186,7 +187,7 @@ def _start_attempts(
     shares: Mapping[WorkerId, int],
     now: float,
 ) -> None:
-    """Start what has no worker, and may have one now."""
+    """Start the tasks that have no worker and may have one now."""
     waiting = [(n, task) for n, task in iteration.tasks.items() if task.is_unassigned]
     if not waiting:
         return

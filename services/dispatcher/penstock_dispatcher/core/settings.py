@@ -26,7 +26,8 @@ class CoreSettings:
     tick_interval: float = 0.25
     worker_addresses: tuple[str, ...] = ()
     reassign_static_tasks: bool = False
-    """Whether a static task goes on elsewhere when its place was vacant for a worker lease."""
+    """Whether a static task moves to another worker when its place was vacant for a worker lease.
+    """
     max_jobs: int = 1 << 16
     max_jobs_per_identity: int = 1 << 15
     max_readers: int = 1 << 16

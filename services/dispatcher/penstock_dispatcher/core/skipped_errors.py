@@ -33,7 +33,7 @@ def too_many(iteration: IterationRecord) -> bool:
 
 
 def dead_letters(iteration: IterationRecord) -> tuple[dict[str, Any], ...]:
-    """Return what is known of the first elements that were left out: of each failure once."""
+    """Return the dead letters of the first elements that were left out: of each failure once."""
     texts = list(iteration.before.letters)
     texts += [one.letter for task in iteration.tasks.values() for one in task.errors.first]
     read = [_read(text) for text in texts]
@@ -85,13 +85,13 @@ LETTERS_KEPT = 32
 """How many dead letters of a pass are kept, the first that were reported."""
 
 LONGEST = 1 << 16
-"""Characters of a dead letter that is kept: workers shorten theirs."""
+"""Characters of a dead letter that is kept. Workers shorten longer ones."""
 
 
 def report(
     ctx: DecisionContext, name: TaskId, task: TaskRecord, reported: SkippedErrors | None
 ) -> None:
-    """Commit what was left out of a task since the last report."""
+    """Commit the elements left out of a task since the last report."""
     known, iteration = task.errors, ctx.state.iterations[task.iteration]
     if reported is None or reported.count <= known.count or not are_skipped(iteration):
         return

@@ -20,7 +20,7 @@ from penstock_dispatcher.core.soft_state import SoftState
 from penstock_dispatcher.core.state import DispatcherState
 
 TURN = 10.0
-"""Seconds after which a task that rests goes on in place of another."""
+"""Seconds after which a resting task replaces another task."""
 
 ORDERED = 2
 """How many tasks of a job that is read in order a worker makes at least: one begins while another
@@ -74,7 +74,7 @@ def may_draw(ctx: DecisionContext, name: TaskId, task: TaskRecord, now: float) -
 
 
 def _divided(ctx: DecisionContext, worker: WorkerId, name: IterationId) -> int:
-    """Return the part of a worker's slots that an iteration has; what is over goes to the first."""
+    """Return an iteration's part of a worker's slots; the first iterations get the remainder."""
     state, known = ctx.state, ctx.state.workers[worker]
     if known.slots == 1:
         return 1

@@ -1,4 +1,4 @@
-"""What heartbeats told: not journaled, for it comes back by itself with the next heartbeats."""
+"""The soft state: reports of heartbeats, not journaled because the next heartbeats repeat them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
 STANDS = 1.0
-"""Seconds for which what was found stands: then there is a newer heartbeat of each reader."""
+"""Seconds for which a result is valid: after them each reader has sent a newer heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class WorkerLiveness:
         return self.connected and not self.leaving
 
     def loads(self, pythons: Collection[str]) -> bool:
-        """Return whether it can load what one of *pythons* made; anything if there are none.
+        """Return whether it can load a pipeline made by one of *pythons*; any, if there are none.
 
         True before it reported its version, which comes with its first heartbeat.
         """
@@ -142,7 +142,7 @@ class ReaderLiveness:
     last_heard: float
     heartbeat: ReaderHeartbeat
     held: Mapping[TaskId, GroupsHeld] = field(default_factory=dict)
-    """What a consumer of coordinated reads has, by task."""
+    """The groups that a consumer of coordinated reads has, by task."""
     shown_at: float = -inf
     """When a heartbeat came that could not be handled yet, but whose figures are shown."""
     shown: ReaderHeartbeat | None = None
@@ -155,12 +155,12 @@ class ReaderLiveness:
 
     @property
     def newest(self) -> ReaderHeartbeat:
-        """The newest heartbeat, handled or not: for what is shown, never for decisions."""
+        """The newest heartbeat, handled or not: only for display, never for decisions."""
         return self.heartbeat if self.shown is None else self.shown
 
     @property
     def report(self) -> RoundsReport | None:
-        """What a consumer reported under its id, since this dispatcher was started."""
+        """The report of a consumer under its id, since this dispatcher was started."""
         heard = self.heartbeat.reader is not None and self.heartbeat.seq >= 0
         return self.heartbeat.rounds if heard else None
 
@@ -195,29 +195,30 @@ class SoftState:
     progress: dict[TaskId, AttemptProgress] = field(default_factory=dict)
     reported_acks: dict[TaskId, AckedSet] = field(default_factory=dict)
     trainers: dict[TaskId, dict[str, TrainerProgress]] = field(default_factory=dict)
-    """Of cached jobs: what was reported of each task's trainers."""
+    """Of cached jobs: the newest reports on each task's trainers."""
     departures: dict[WorkerId, WorkerDeparture] = field(default_factory=dict)
     shortages: dict[TaskId, RunnerShortage] = field(default_factory=dict)
     draw_rates: dict[tuple[TaskId, int], DrawRate] = field(default_factory=dict)
     shares: dict[IterationId, Mapping[WorkerId, int]] = field(default_factory=dict)
     """How many tasks of an iteration each worker should run at once, when that was last asked."""
     sharing: dict[IterationId, int] = field(default_factory=dict)
-    """How many tasks what is left should be enough for, since an iteration was last scheduled."""
+    """The number of tasks that the remaining splits should serve, since an iteration was last
+    scheduled."""
     resting: dict[TaskId, float] = field(default_factory=dict)
     """Tasks that get no split for now, since when: others have their worker's slots."""
     full: set[IterationId] = field(default_factory=set)
-    """Those that are read in order and have as many tasks as there may be."""
+    """Iterations that are read in order and have the largest allowed number of tasks."""
     paces: defaultdict[IterationId, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Of jobs that are read in order: how fast their tasks go."""
     barrier_since: dict[IterationId, float] = field(default_factory=dict)
     """Since when readers of an iteration have been at the barrier of its next save."""
     idle_since: dict[IterationId, float] = field(default_factory=dict)
     opened_by: dict[IterationId, str] = field(default_factory=dict)
-    """Who opened those that are not over, as far as that was in this life."""
+    """The identity that opened each unfinished iteration, if this process opened it."""
     unused_since: dict[DatasetId, float] = field(default_factory=dict)
     """The datasets that no iteration reads and no chosen id stands for."""
     consumers: dict[IterationId, ConsumersWaited] = field(default_factory=dict)
-    """Of coordinated reads: what was found out of consumers that others wait for."""
+    """Of coordinated reads: the consumers that others wait for."""
     back: dict[ReaderId, int] = field(default_factory=dict)
     """Consumers that expired and are heard again: the rounds below which they took all."""
     heard: dict[WorkerId, Heard] = field(default_factory=dict)
@@ -229,7 +230,7 @@ class SoftState:
     silent: frozenset[ReaderId] = frozenset()
     """The readers that missed two heartbeats."""
     held_by: dict[IterationId, str] = field(default_factory=dict)
-    """What silent readers have unacked, in words."""
+    """The unacked elements of silent readers, in words."""
 
     nearby: HeardNearby | None = None
     """On which hosts which workers are read, when that was last asked."""
@@ -333,7 +334,7 @@ class SoftState:
         return now - max(at, self.since)
 
     def forget_task(self, task: TaskId) -> None:
-        """Forget what was reported of a task that is over."""
+        """Forget the reports on a task that is over."""
         self.progress.pop(task, None)
         self.reported_acks.pop(task, None)
         self.trainers.pop(task, None)

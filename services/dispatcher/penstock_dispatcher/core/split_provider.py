@@ -1,4 +1,4 @@
-"""What an iteration's splits are drawn from: a cursor over its units, and how many to give at once.
+"""The source of an iteration's splits: a cursor over its units, and how many to give at once.
 
 All tasks of an iteration draw from the same cursor, so a unit goes to exactly one of them. Pass
 k + 1 is begun when pass k has been given out, never before; a task whose log lags behind gets
@@ -18,13 +18,13 @@ from penstock.protocol.splits import FilePattern, Split
 from penstock_dispatcher.core.listings import ListingOutline
 
 END = Split(0, 0)
-"""What ends a pass in a log."""
+"""The split that ends a pass in a log."""
 
 GRAIN = 1.0
 """About how many seconds of a task's work a split is."""
 
 LEAST = 0.02
-"""Splits do not shrink below so many seconds of work: a question costs a part of that."""
+"""Splits do not shrink below this many seconds of work: a question costs a part of that."""
 
 FIRST_SHARE = 32
 FIRST_MOST = 256
@@ -33,7 +33,7 @@ GROWTH = 4
 
 
 MANY = 10_000
-"""Orders of at least so many files are computed off the event loop."""
+"""Orders of at least this many files are computed off the event loop."""
 
 ORDERS_KEPT = 3
 """Of this pass, of the next, and of the one before."""
@@ -111,7 +111,7 @@ class SplitProvider(_WithKnownFiles):
         return ended == self.passes
 
     def draw(self, ended: int, size: int) -> tuple[Split, ...]:
-        """Return what comes next in a log in which *ended* passes end: about *size* units.
+        """Return the next splits of a log in which *ended* passes end: about *size* units.
 
         It ends with the empty split if it has the last units of a pass.
         """

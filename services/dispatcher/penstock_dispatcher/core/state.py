@@ -68,7 +68,8 @@ JOBS_KEPT = 10_000
 """The most jobs without iterations that are remembered, the newest: about 1 KiB each."""
 
 FAILURES_KEPT = 4
-"""The most results of saves that an iteration keeps. What is before a success all readers got."""
+"""The most results of saves that an iteration keeps. All readers got the results before a success.
+"""
 
 SUPERSEDED_KEPT = 1000
 """The most iterations for which late readers are told why they are gone."""
@@ -112,7 +113,7 @@ class DispatcherState:
         return {provider.listing.digest for provider in providers if provider.listing is not None}
 
     def provider_over(self, listing: ListingOutline) -> SplitProvider | None:
-        """Return a source of a pass that goes on over the files of *listing*, if there is one."""
+        """Return a source of a running pass over the files of *listing*, if there is one."""
         found = (provider for one in self.iterations.values() for provider in one.providers)
         same = (s for s in found if s.listing is not None and s.listing.digest == listing.digest)
         return next((s for s in same if s.known.names is not None), None)

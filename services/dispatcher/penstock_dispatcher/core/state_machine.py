@@ -60,10 +60,10 @@ from penstock_dispatcher.core.stats import DispatcherStats
 class DispatcherCore:
     """All that the dispatcher decides.
 
-    `handle` takes an event and returns the effects that follow at once. What workers and readers
-    should know is gathered, and `take_views` returns it: call that once for any number of events.
-    *now* is of a clock that never jumps; *date* is the same moment in seconds since 1970, for what
-    is shown.
+    `handle` takes an event and returns the effects that follow at once. News for workers and
+    readers is gathered, and `take_views` returns it: call that once for any number of events. *now*
+    is of a clock that never jumps; *date* is the same moment in seconds since 1970; it is only
+    shown.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class DispatcherCore:
         )
 
     def _set_files(self, event: OpenIteration, plan: jobs.Plan) -> None:
-        """Set in the providers of a new pass what was found out of their files."""
+        """Give the providers of a new pass the names and orders of their files."""
         state = self.ctx.state
         providers = state.iterations[plan.iteration].providers
         for provider, known in zip(providers, plan.providers, strict=False):

@@ -15,7 +15,7 @@ from penstock_dispatcher.core.facts import AttemptStarted, Fact, ReaderRemoved
 
 @dataclass(slots=True)
 class Counts:
-    """What came in and was decided since the process began."""
+    """Counts of messages and decisions since the process began."""
 
     facts: int = 0
     opened: int = 0
@@ -44,7 +44,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSummary:
-    """A live worker: what it reports of itself, and for how many readers it is unreachable."""
+    """A live worker: its own report, and the number of readers that cannot reach it."""
 
     address: str
     incarnation: int
@@ -103,7 +103,7 @@ class ReaderStats:
     loop: LoopTime | None = None
     """How much of its time its loop waited, of late; None if nothing current is known of it."""
     links: tuple[LinkTraffic, ...] = ()
-    """What came to it from workers, the most first; nothing if it is silent."""
+    """Its traffic from workers, the most first; nothing if it is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True)
 class RoundsStats:
-    """Coordinated reads: so many rounds are *released*, and taken by all below *floor*."""
+    """Coordinated reads: the first round not *released*, and *floor*, below which all are taken."""
 
     released: int
     floor: int
@@ -131,9 +131,9 @@ class RoundsStats:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """A cached pass: so many elements were *made*, and *sent*, each time to one reader.
+    """A cached pass: the numbers of elements *made*, and *sent* to single readers.
 
-    *hit_rate* is how often each was sent. What each trainer has is in the account.
+    *hit_rate* is how often each was sent. The account says what each trainer has.
     """
 
     when_full: str
@@ -168,15 +168,15 @@ class IterationStats:
     readers_lost: int = 0
     """How many readers expired in whose place none has come."""
     waiting_for: str = ""
-    """What keeps it from going on while readers wait, in words."""
+    """The reason why it stands still while readers wait, in words."""
     held_by: str = ""
-    """What silent readers have unacked, in words."""
+    """The unacked elements of silent readers, in words."""
     rounds: RoundsStats | None = None
     """Of coordinated reads: how far they are."""
     cache: CacheStats | None = None
     """Of a cached job: what sharing saves."""
     dead_letters: tuple[Any, ...] = ()
-    """What is known of the first elements that were left out, with ``on_error="skip"``."""
+    """Dead letters of the first elements that were left out, with ``on_error="skip"``."""
     target_workers: str = ""
     """Which workers its readers read."""
     fills_slots: bool = True
@@ -214,7 +214,7 @@ class RegistrationStats:
     outline: str
     compression: str
     explicit: bool
-    """Whether a client chose the id, and it is kept for ever."""
+    """Whether a client chose the id, so that it is kept forever."""
     jobs: tuple[str, ...]
 
 
@@ -241,17 +241,17 @@ class DispatcherStats:
     workers: tuple[WorkerSummary, ...]
     iterations: tuple[IterationStats, ...]
     usage: Usage | None = None
-    """What the dispatcher's process uses; the service adds it."""
+    """The usage of the dispatcher's process; the service adds it."""
     versions: Versions | None = None
-    """What the dispatcher speaks; the service adds it."""
+    """The versions that the dispatcher speaks; the service adds it."""
     forgotten: tuple[ForgottenStats, ...] = ()
     """The newest passes that were deleted before their end."""
     registrations: tuple[RegistrationStats, ...] = ()
     """The ids that datasets can be read by."""
     security: str = ""
-    """What protects the dispatcher; the service adds it."""
+    """The protection of the dispatcher; the service adds it."""
     tensorflow: OpenedPort | None = None
-    """What is answered without credentials; the service adds it."""
+    """The port that answers without credentials; the service adds it."""
     http: str = ""
     """Where it answers HTTP, if it does; the service adds it."""
     ending: bool = False

@@ -30,7 +30,8 @@ NAMED = 4
 def count(ctx: DecisionContext, iteration: IterationRecord) -> None:
     """Commit how many elements tasks have that were made, in order, as far as that is known.
 
-    What a task had made when it failed counts: loops that go on behind the failure go on in step.
+    The elements that a task made before it failed count: so loops that continue after the failure
+    stay in step.
     """
     if iteration.stride is None:
         return
@@ -54,7 +55,7 @@ def note_progress(ctx: DecisionContext, iteration: IterationRecord, task: TaskRe
 
 
 def restored(state: JobState, request: OpenIterationRequest) -> RestoredStride | None:
-    """Return how a pass goes on of which *state* was saved, if its one order goes to several."""
+    """Return how the pass saved in *state* continues, if several consumers divide its one order."""
     if state.stride is UNSET or request.stride is None:
         return None
     return RestoredStride(request.stride, state.stride.tasks, state.stride.elements)
@@ -100,7 +101,7 @@ def check(heartbeat: ReaderHeartbeat, iteration: IterationRecord) -> None:
 
 
 def waits(ctx: DecisionContext, iteration: IterationRecord) -> Iterator[str]:
-    """Yield which consumers are not there: what is theirs, others wait for in the end."""
+    """Yield which consumers are not there: in the end others wait for their elements."""
     if iteration.stride is None:
         return
     there = set()

@@ -16,7 +16,7 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord, add
 
 
 def settle(iteration: IterationRecord, name: TaskId) -> None:
-    """Remove a task that is done: its account becomes that of what came before."""
+    """Remove a task that is done: its account is added to that of earlier tasks."""
     task, before = iteration.tasks.pop(name), iteration.before
     iteration.before = replace(
         before,
@@ -50,7 +50,7 @@ def grant(task: TaskRecord, provider: int, splits: tuple[Split, ...]) -> None:
 
 
 def save(task: TaskRecord, state: Checkpoint) -> None:
-    """Record that *task* can go on from *state*."""
+    """Record that *task* can continue from *state*."""
     task.checkpoint, task.acked = state, task.acked | AckedSet(state.number)
     places = (*state.positions, *(0 for _ in task.logs[len(state.positions) :]))
     task.logs = tuple(log.forget(at) for log, at in zip(task.logs, places, strict=False))
@@ -80,7 +80,7 @@ def attempt_over(iteration: IterationRecord, task: TaskRecord) -> None:
 
 
 def report(task: TaskRecord, trainers: Mapping[str, TrainerProgress]) -> None:
-    """Let what was reported of *trainers* be known."""
+    """Record the reports on *trainers*."""
     task.trainers = known(task.trainers, trainers)
 
 

@@ -1,8 +1,8 @@
 """An iteration's tasks as its readers see them, and what of that changed since which revision.
 
-What readers see is made of durable state alone: at one revision it is the same in every life of the
-dispatcher. So a reader says as of which revision it knows its tasks, and is told what changed since
-then, whatever was lost on the way.
+Views of readers are made of durable state alone: at one revision it is the same in every life of
+the dispatcher. So a reader says as of which revision it knows its tasks, and is told what changed
+since then, whatever was lost on the way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IterationView:
     """The tasks that had a worker and wait for another one."""
     broken: bool
     entries: tuple[RoundEntry, ...] = ()
-    """What rounds are made of, from the floor on."""
+    """The entries of rounds, from the floor on."""
     since: int = 0
     """The revision from which on changes are known."""
     newest: int = 0
@@ -45,7 +45,7 @@ class IterationView:
 
 @dataclass(frozen=True, slots=True)
 class TaskChanges:
-    """What a reader is told: *tasks* are all, or, with *since*, what changed or is *over*."""
+    """The tasks in a reader's view: all, or, with *since*, those that changed or are *over*."""
 
     tasks: Mapping[TaskId, TaskView]
     since: int | None = None
@@ -57,7 +57,7 @@ Hidden: TypeAlias = tuple[TaskId, ...]
 
 
 def changes(view: IterationView, known: int, revision: int, hidden: Hidden = ()) -> TaskChanges:
-    """Return what is new to a reader that knows its tasks as of revision *known*, at *revision*."""
+    """Return the changes, at *revision*, for a reader that knows its tasks as of *known*."""
     tasks, unseen = view.tasks, frozenset(hidden)
     if not view.since <= known <= revision:
         return TaskChanges({n: seen for n, seen in tasks.items() if n not in unseen})

@@ -49,7 +49,7 @@ def _unread(
 
 
 def _unfinished(ctx: DecisionContext, iteration: IterationRecord) -> Unfinished | None:
-    """Return what to record of a pass that would hand elements out again if it began anew.
+    """Return the record of a pass that would deliver elements again if it began again.
 
     Any reader may begin copies (OFF) again, and none a private pass.
     """
@@ -81,7 +81,7 @@ NAMED = 4
 def read_before(
     ctx: DecisionContext, request: OpenIterationRequest, plan: jobs.Plan, now: float
 ) -> str:
-    """Return what was read before of the pass that *request* joins, and by which readers.
+    """Return how much of the pass that *request* joins was read before, and by which readers.
 
     That is nothing if it is new, is shared with readers that are there, or goes on from a saved
     state; nor if a trainer of a cached job gets what is in the window yet. If others already read

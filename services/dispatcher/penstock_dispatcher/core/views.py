@@ -1,4 +1,4 @@
-"""What workers and readers are told: all that concerns them.
+"""Messages to workers and readers: all that concerns them.
 
 Of tasks a reader is told what changed since the revision as of which it said that it knows them.
 """

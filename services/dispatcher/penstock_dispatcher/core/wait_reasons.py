@@ -1,4 +1,4 @@
-"""What keeps an iteration from going on, in words for those who wait in `next()`."""
+"""The reasons why an iteration stands still, in words for loops that wait in `next()`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ HOLDERS_NAMED = 4
 
 
 FEW, LOOK = 64, 0.0002
-"""Where there are more than a few tasks, their wait is looked for again after so many seconds for
-each: else a thousand readers' views would cost as much as a thousand times all tasks, each second.
+"""If there are more than a few tasks, the dispatcher looks for their reasons again after this many
+seconds for each task: else a thousand readers' views would cost as much as a thousand times all
+tasks, each second.
 """
 
 
@@ -57,7 +58,7 @@ def waiting_for(
     view: IterationView,
     now: float,
 ) -> Wait:
-    """Return what an iteration waits for; nothing if it goes on."""
+    """Return the reasons why an iteration waits; nothing if it does not."""
     if view.broken:
         return Wait()
     if not ctx.state.workers:

@@ -1,7 +1,8 @@
 """The list of workers: who has which entry, and which tasks wait for an entry's worker.
 
 Each entry is for one worker. Under static sharding task i of an iteration runs at the worker of
-entry i, and waits for one; or, if settings say so, goes on elsewhere when that has taken too long.
+entry i, and waits for one; or, if settings say so, moves to another worker when that has taken too
+long.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _vacancy(ctx: DecisionContext, entry: int, shards: int, now: float) -> str:
 
 
 def _is_given_up(ctx: DecisionContext, entry: int, now: float) -> bool:
-    """Return whether others may go on with what the worker of *entry* ran."""
+    """Return whether other workers may continue the task of *entry*'s worker."""
     if not ctx.settings.reassign_static_tasks:
         return False
     if entry >= len(ctx.settings.worker_addresses):

@@ -1,4 +1,4 @@
-"""What workers' events do: heartbeats, checkpoints, split requests, lost connections, drains."""
+"""Events of workers: heartbeats, checkpoints, split requests, lost connections, drains."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The dispatcher's journal: its facts on disk, and its state again after a restart.
 
-Read `journal` first: facts go in, and what depends on them waits until they are written. A thread
-(`writer`) does so, many facts in one transaction, in an SQLite file (`store`). There are two kinds
-of rows: facts, and now and then a snapshot of the state, which lets all facts before it be
-deleted. `snapshot` knows what the next one must write anew, `encoding` how things look as bytes,
-`wal_check` what a process that was killed leaves behind, `folder_check` whether the folder is
-still the same, and `lock` keeps a folder to one process.
+Read `journal` first: facts go in, and effects wait until the facts are written. A thread (`writer`)
+writes them, many in one transaction, to an SQLite file (`store`). There are two kinds of rows:
+facts, and now and then a snapshot of the state, which lets all facts before it be deleted.
+`snapshot` finds the changes that the next snapshot must write. `encoding` turns facts and states
+into bytes. `row_mac` makes the digests of rows. `wal_check` inspects the log of a process that was
+killed. `folder` locks the folder to one process, and checks that it is still the same.
 """
 
 from penstock_dispatcher.journal.journal import (

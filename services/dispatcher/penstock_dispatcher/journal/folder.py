@@ -19,7 +19,7 @@ Identity: TypeAlias = tuple[int, int]
 class JournalFolder:
     """Checks that *files* of *folder* are the same files, not just the same names.
 
-    A file that was removed while it is open can be written for ever, and never found again.
+    A file that was removed while it is open can be written forever, and never found again.
     """
 
     def __init__(self, folder: Path, files: Sequence[Path]) -> None:

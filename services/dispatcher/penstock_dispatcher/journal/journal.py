@@ -1,11 +1,11 @@
 """`DurableJournal`: facts on their way to disk, and the effects that wait until they are there.
 
-Rule 1. What depends on a fact is performed when the fact is written; so is everything that comes
-behind it, replies without facts of their own too, for they show what is not yet written.
-Rule 2. While one transaction is being written, facts gather for the next. So a slow disk makes
-transactions larger, not more.
-Rule 3. While the journal is blocked, for want of room, nothing is decided, so nothing piles up;
-what was decided before is tried again until it is written.
+1. Effects that depend on a fact are performed when the fact is written. All effects after it wait,
+   too, also replies without facts of their own, because they may show unwritten facts.
+2. While one transaction is being written, facts gather for the next. So a slow disk makes
+   transactions larger, not more.
+3. While the journal is blocked because there is no room, nothing is decided, so nothing piles up.
+   Earlier decisions are tried again until they are written.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ log = logging.getLogger("penstock.dispatcher")
 DurableCallback: TypeAlias = Callable[[], None]
 
 LEAST = 1 << 20
-"""A snapshot is written when the facts behind the last one are so many bytes, and as many as it."""
+"""A snapshot is written when the facts after the last one are at least this many bytes, and as many
+as the last one."""
 
 RETRY = 1.0
 """Seconds between two looks for room."""
 
 CLOSE_WITHIN = 3.0
-"""Seconds that a disk gets at the end, for what waits and once more to be closed."""
+"""Seconds that a disk gets at the end to write waiting facts, and once more to close."""
 
 STALLED = 10.0
 """Seconds after which a transaction that is not written counts as a standstill."""
@@ -55,7 +56,7 @@ MANY = 10_000
 
 
 class Listener(Protocol):
-    """What makes decisions."""
+    """The part of the dispatcher that makes decisions."""
 
     def full(self, error: StoreFull) -> None:
         """Stop deciding, for want of room, until `relieved`."""
@@ -84,7 +85,7 @@ class Journal:
         return ""
 
     def attach(self, listener: Listener) -> None:
-        """Begin, on the running loop; *listener* is called when decisions must stop or go on."""
+        """Begin, on the running loop; call *listener* when decisions must stop or may continue."""
 
     def append(self, fact: Fact) -> None:
         """Write *fact*; it is applied to the state already."""
@@ -103,11 +104,11 @@ class Journal:
         """Write nothing more, and run no callbacks: the state may be wrong."""
 
     async def aclose(self) -> None:
-        """Write what was appended, and unlock the folder."""
+        """Write all appended facts, and unlock the folder."""
 
 
 def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> DurableJournal:
-    """Lock *folder* and read what is in it.
+    """Lock *folder* and read its journal.
 
     Raises:
         ConfigError: when the folder cannot be had.
@@ -213,7 +214,7 @@ class DurableJournal(Journal):
             self._fail(error)
 
     def abandon(self) -> None:
-        """See `Journal.abandon`. What is with the writer was decided before, and is whole."""
+        """See `Journal.abandon`. The writer's transaction has earlier decisions, and is whole."""
         self._abandoned = True
         self._batch.clear()
         self._waiting.clear()
@@ -323,7 +324,7 @@ class DurableJournal(Journal):
             self._listener.relieved()
 
     def _on_full(self, noted: int, snapshot: Snapshot | None, error: StoreFull) -> None:
-        """Try a snapshot, for it deletes all facts; then wait until there is room."""
+        """Try a snapshot, because it deletes all facts; then wait until there is room."""
         self._blocked = True
         if self._abandoned:
             self._settled.set()
@@ -341,7 +342,7 @@ class DurableJournal(Journal):
         self._retrying = self._loop.call_later(RETRY, self._try_again, noted, snapshot)
 
     def _try_again(self, noted: int, snapshot: Snapshot) -> None:
-        """Write a snapshot again. What was appended behind it is not in it."""
+        """Write a snapshot again. Facts appended after it are not in it."""
         self._retrying = None
         self._do(partial(self._store.compact, snapshot), snapshot, noted)
 

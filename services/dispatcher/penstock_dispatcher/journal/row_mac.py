@@ -1,9 +1,9 @@
-"""What is kept beside each row: a keyed digest (MAC), by which the row is known to be ours.
+"""Rows of the journal, and their keyed digests (MACs): these prove who wrote the rows.
 
-Who has no key can neither change a row, nor add one, nor put one in another place. What binds rows
-to each other is in the digests, too: that of facts covers that of the row before it, so that none
-is missing in between; that of a snapshot the sum of those of all lines, so that none of them is
-missing, or as it was before. So what is read is what was written at some time, as a whole.
+Without the key nobody can change a row, add one, or move one to another place. The digests also
+bind rows to each other. The digest of facts covers the digest of the row before, so no row between
+them can be missing. The digest of a snapshot covers the sum of the digests of all lines, so no line
+can be missing or older. So the journal that is read was written as a whole at some time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import blake2b
 from penstock_dispatcher.journal.snapshot import FactLine, Snapshot
 
 _BYTES = 8
-"""An integer of SQLite has so many. What is guessed is tried at the start of a dispatcher alone."""
+"""The size of an integer of SQLite. A guess can be tried only at the start of a dispatcher."""
 
 
 class RowMacs:

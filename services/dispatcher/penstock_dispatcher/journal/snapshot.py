@@ -1,8 +1,8 @@
-"""What of the state changed since the last snapshot, so that the next one writes only that.
+"""Changes of the state since the last snapshot: the next snapshot writes only these.
 
-What is live (workers, iterations that are not finished) is written anew each time. Finished
-iterations, jobs, datasets and their ids are rows, of which there may be a hundred thousand: a row
-is written again only if a fact named it.
+The live part (workers and unfinished iterations) is written again each time. Finished iterations,
+jobs, datasets and their ids are rows, of which there may be a hundred thousand: a row is written
+again only if a fact named it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ TABLES = (
 """All that the file's schema says, to the letter; `RowMacs` has what *mac* and *total* are."""
 
 PAGES = 1000
-"""The write-ahead log is copied into the file when it has so many pages, and begun anew."""
+"""The write-ahead log is copied into the file when it has this many pages, and starts again."""
 
 LOG_HEADER, FRAME_HEADER = 32, 24
 """Bytes of that log before its first frame, and of each frame before its page."""
@@ -55,9 +55,9 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 
 @dataclass(frozen=True, slots=True)
 class LoadedJournal:
-    """What a journal contains: the state, and what of it changed since the last snapshot.
+    """The contents of a journal: the state, and its changes since the last snapshot.
 
-    *pending* are the bytes of facts behind that, *live* is its size.
+    *pending* is the size of the facts after that snapshot, *live* its own size.
     """
 
     state: DispatcherState
@@ -97,10 +97,10 @@ class Store:
             raise
 
     def _check_log(self) -> None:
-        """Refuse a log that SQLite would drop in silence; log what it drops rightly.
+        """Refuse a log that SQLite would silently drop; warn of an unacknowledged end.
 
-        One that it drops whole is emptied: SQLite would go on with salts of its torn header, and
-        what is left behind the new frames could be taken for frames of theirs.
+        One that it drops whole is emptied: SQLite would continue with salts of its torn header, and
+        could take old frames after the new ones for new frames.
         """
         logged = self.log
         if not _size(logged):

@@ -72,10 +72,11 @@ def inspect(file: Path) -> Tail:
 
 
 def _begins_anew(data: bytes) -> bool:
-    """Return whether the header is torn because SQLite was beginning the log anew.
+    """Return whether the header is torn because SQLite was restarting the log.
 
     Its first bytes are then those of the new header, and the others those of the old one, whose
-    salts are in the first frame. All transactions behind it were copied into the database before.
+    salts are in the first frame. All transactions of the old log were copied into the database
+    before.
     """
     if len(data) < HEADER.size + FRAME.size:
         return False

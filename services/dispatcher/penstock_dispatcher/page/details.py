@@ -1,4 +1,4 @@
-"""A worker, a task, or the workers of a group: what has a place of its own on the page."""
+"""A worker, a task, or the workers of a group: things with a place of their own on the page."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WorkerRow:
     buffered: int
     silent: float
     median: float | None = None
-    """What the median of its peers would make of its tasks, if it has peers."""
+    """The rate that the median of its peers would reach with its tasks, if it has peers."""
     host: str = ""
     load: WorkerLoad = NO_LOAD
     memory: int | None = None
@@ -91,7 +91,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDetail:
-    """A worker with its tasks. *stats* is what it counts itself."""
+    """A worker with its tasks. *stats* are its own counts."""
 
     worker: WorkerRow
     host: str
@@ -161,7 +161,7 @@ def readers_listed(moment: Moment, iteration: int) -> Listing:
 
 
 def worker_detail(moment: Moment, address: str) -> WorkerDetail | None:
-    """Return what is known of the worker at *address*; None if there is none."""
+    """Return the details of the worker at *address*; None if there is none."""
     found = next((one for one in moment.stats.workers if one.address == address), None)
     if found is None:
         return None
@@ -182,7 +182,7 @@ def worker_detail(moment: Moment, address: str) -> WorkerDetail | None:
 
 
 def task_detail(moment: Moment, task: int) -> TaskDetail | None:
-    """Return what is known of a task; None if there is none, or its pass is over."""
+    """Return the details of a task; None if there is none, or its pass is over."""
     running = (it for it in moment.stats.iterations if not it.finished)
     found = next(((it, t) for it in running for t in it.tasks if t.task == task), None)
     if found is None:

@@ -24,9 +24,9 @@ EVERY = 1.0
 """Seconds between two looks: workers and readers report as often."""
 
 UNSEEN, SEEN = 200, 10
-"""A pause is at least so many times as long as a look took, while nobody looks on and while
-somebody does: so looking takes at most half a per cent of the dispatcher's time, or 10 %. What
-metrics look at takes as much at most: together they take one per cent while nobody looks on."""
+"""A pause is at least this many times as long as a look took, without and with listeners: so
+looking takes at most half a per cent of the dispatcher's time, or 10 %. Looks for metrics take at
+most as much: together they take one per cent while nobody looks on."""
 
 LISTENERS = 64
 """The most that look on at a time."""
@@ -67,12 +67,12 @@ class _Listener:
 
 
 class PageFeed:
-    """What the page shows, kept up to date while somebody looks on; time lines also if nobody does.
+    """The contents of the page, kept up to date for listeners; time lines also without listeners.
 
     Args:
         look: returns all counters, as a status call does.
         clock: returns the time in seconds since 1970.
-        history: what remembers what was seen; by default one that hears of facts.
+        history: the memory of earlier looks; by default one that hears of facts.
     """
 
     def __init__(

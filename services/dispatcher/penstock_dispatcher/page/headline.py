@@ -16,7 +16,7 @@ WAITS = 0.05
 
 
 LONGEST = 110
-"""Of a longer sentence on what is wrong, the first clause is the first line; all of it is below."""
+"""The first clause of a longer sentence on a problem is the first line; all of it is below."""
 
 _FIRST_CLAUSE = re.compile(r" \(|, and |; |\. ")
 
@@ -43,10 +43,10 @@ class Headline:
 
 
 def headline(jobs: Sequence[JobView], workers: int, trouble: Trouble | None) -> Headline:
-    """Return the headline of *jobs*, where there are so many *workers*: the worst first.
+    """Return the headline of *jobs* with *workers* workers: the worst first.
 
-    What stops all jobs comes before anything that is wrong with one of them. *trouble* is the worst
-    that is wrong with the mesh.
+    A problem that stops all jobs comes before problems of one job. *trouble* is the worst that is
+    wrong with the mesh.
     """
     if trouble is not None and trouble.stops:
         return _troubled(trouble)

@@ -1,4 +1,4 @@
-"""What was seen of the mesh of late: looks, one after the other, and what happened between them."""
+"""Recent looks at the mesh: looks, one after the other, and what happened between them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PassSample:
-    """What was seen of a pass *at* a time, in seconds since 1970. Rates are per second.
+    """A look at a pass *at* a time, in seconds since 1970. Rates are per second.
 
     *wait* is the share of its time that the loop waits which waits most, from 0 to 1. *filled* is
     how full buffers of workers are, *held* how full those of readers, from 0 to 1.
@@ -56,10 +56,10 @@ class TimeLine:
         self._seconds: deque[PassSample] = deque(maxlen=SECONDS_KEPT)
         self._minutes: deque[PassSample] = deque(maxlen=MINUTES_KEPT)
         self._minute: list[PassSample] = []
-        """Samples of the minute that goes on: at most a minute's, as sampling has a pause."""
+        """Samples of the current minute: at most a minute's, as sampling has a pause."""
 
     def add(self, sample: PassSample) -> None:
-        """Add what was seen now."""
+        """Add the newest sample."""
         if self._minute and sample.at // MINUTE != self._minute[0].at // MINUTE:
             self._minutes.append(_mean(self._minute))
             self._minute = []
@@ -95,7 +95,8 @@ LINES_KEPT = 32
 
 
 SLOW_FOR = 5
-"""A worker is slow after so many looks at it in a row: a task that has just begun makes little."""
+"""A worker is slow after this many looks at it in a row: a task that has just begun makes little.
+"""
 
 LOST_SHOWN = 60.0
 """Seconds for which a lost worker stays in sight, unless it comes back."""
@@ -118,7 +119,7 @@ class Moment:
     at: float
     stats: DispatcherStats
     looks: Mapping[int, JobLook]
-    """The passes that run, by iteration, as far as it says what is slow."""
+    """The running passes, by iteration, with reports on their slowest parts."""
     by_worker: Mapping[str, float]
     by_task: Mapping[int, float]
     samples: Mapping[int, PassSample]
@@ -135,8 +136,8 @@ class History:
     """Makes a `Moment` of each look, and remembers what the page shows of those before.
 
     Args:
-        hears_facts: whether the facts of the dispatcher are told to it. If not, what they would
-            tell is found in the difference of two looks.
+        hears_facts: whether it hears facts of the dispatcher. If not, it finds the events in the
+            difference of two looks.
     """
 
     def __init__(self, *, hears_facts: bool = True) -> None:
@@ -162,7 +163,7 @@ class History:
         self.notices.append(DatedNotice(next(self._numbers), at, told))
 
     def look(self, stats: DispatcherStats, seen: MeshLook, at: float) -> Moment:
-        """Record what is seen *at* a time, in seconds since 1970, and return it with rates.
+        """Record a look *at* a time, in seconds since 1970, and return it with rates.
 
         *seen* is what *stats* say of jobs and of trouble.
         """

@@ -1,4 +1,4 @@
-"""What is shown of a pass of a job."""
+"""A pass of a job as the page shows it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Grade(IntEnum):
 
 
 def graded(it: IterationStats, look: JobLook, told: Explanation) -> tuple[Grade, str]:
-    """Return how a pass is, and what it waits for or what is wrong, in a few words."""
+    """Return the grade of a pass, and in a few words the cause of its wait or problem."""
     failure = next((task.failure for task in it.tasks if task.failure), None)
     if failure:
         return Grade.FAILED, f"failed: {failure.strip().partition(chr(10))[0]}"
@@ -132,7 +132,7 @@ class JobView:
     grade: str
     """How it is, in a word: see `Grade`; "finished" if it is over."""
     matter: str
-    """What it waits for, or what is wrong, in a few words."""
+    """The cause of its wait or problem, in a few words."""
     unread: float | None
     sentence: str
     limit: str
@@ -150,13 +150,13 @@ class JobView:
     sample: PassSample | None
     operators: tuple[OperatorShare, ...]
     troubles: tuple[str, ...]
-    """Why tasks failed, what was left out first, which consumers are lost."""
+    """Failures of tasks, the first elements left out, and lost consumers."""
     rounds: RoundsStats | None
     cache: CacheStats | None
 
 
 def job_view(it: IterationStats, moment: Moment) -> JobView:
-    """Return what is shown of the pass *it* at *moment*."""
+    """Return the pass *it* as the page shows it at *moment*."""
     look = moment.looks.get(it.iteration)
     told = _explained(it, look)
     grade, matter = _graded(it, look, told)

@@ -53,7 +53,7 @@ class WorkerNode:
     rate: float
     buffered: int
     median: float | None = None
-    """What the median of its peers would make of its tasks, if it has peers."""
+    """The rate that the median of its peers would reach with its tasks, if it has peers."""
     lost: float | None = None
     """Seconds since the last of them was heard, if they are lost."""
     load: WorkerLoad = NO_LOAD
@@ -85,7 +85,7 @@ class JobNode:
 
 @dataclass(frozen=True, slots=True)
 class TaskFlow:
-    """What flows from a worker to a pass: by one *task*, or by *count* tasks."""
+    """Traffic from a worker to a pass: by one *task*, or by *count* tasks."""
 
     worker: str
     iteration: int
@@ -99,7 +99,7 @@ class TaskFlow:
 
 @dataclass(frozen=True, slots=True)
 class ReaderFlow:
-    """What flows from a pass to a reader, in bytes a second."""
+    """Traffic from a pass to a reader, in bytes a second."""
 
     iteration: int
     reader: str
@@ -108,7 +108,7 @@ class ReaderFlow:
 
 @dataclass(frozen=True, slots=True)
 class MeshView:
-    """Readers, passes and workers, and what flows; *grouped* says what is drawn in groups."""
+    """Readers, passes, workers, and traffic; *grouped* names the kinds that are drawn in groups."""
 
     readers: tuple[ReaderNode, ...]
     jobs: tuple[JobNode, ...]

@@ -101,8 +101,8 @@ def _waiting_for_readers(looks: Iterable[JobLook]) -> set[str]:
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 6
-"""So many looks make a rate: counters come with heartbeats, one a second, and two looks alone would
-see none of them now and two then."""
+"""The number of looks that make a rate: counters come with heartbeats, one a second, and two looks
+alone would see none of them now and two then."""
 
 
 class RateMeter(Generic[K]):

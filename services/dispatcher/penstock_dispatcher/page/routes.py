@@ -1,4 +1,4 @@
-"""The page over HTTP: its files, what it shows, and server-sent events of what changes."""
+"""The page over HTTP: its files, its contents, and server-sent events for changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load: its own files, and nothing from elsewhere."""
+"""The sources that the page may load from: its own files, and nothing from elsewhere."""
 
 _KINDS = {
     ".html": "text/html",
@@ -39,10 +39,10 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def page_routes(feed: PageFeed, status: Callable[[], Awaitable[bytes]]) -> Sequence[web.RouteDef]:
-    """Return the page, and what it asks for.
+    """Return the routes of the page, and of its requests.
 
     Args:
-        feed: what it shows.
+        feed: the contents of the page.
         status: returns all counters as JSON, as ``penstock status --json`` prints them.
     """
     files = _files()

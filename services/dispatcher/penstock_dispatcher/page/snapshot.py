@@ -59,7 +59,7 @@ class DispatcherView:
 
 
 class NoticeView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened, in words."""
+    """An event, in words."""
 
     number: int
     at: float
@@ -73,7 +73,7 @@ class NoticeView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PageSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the page shows at a time. Of a change, what is left out is as it was.
+    """The contents of the page at a time. A change leaves out unchanged parts.
 
     Notices, and the columns of time lines, are appended to those before where it is a *change*.
     """

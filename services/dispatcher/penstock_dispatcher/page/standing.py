@@ -63,10 +63,10 @@ NOT_HEARD = WorkerStanding.DISCONNECTED, WorkerStanding.SILENT
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoad:
-    """The load of some workers together. What any of them has not said of late is None.
+    """The load of some workers together. A value that any of them has not reported lately is None.
 
-    *busy* is how many of their *cores* worked of late. Of the *assigned* tasks so many are
-    *running*: others have ended and are still read, or rest until there is room for them.
+    *busy* is how many of their *cores* worked of late. *running* is the number of *assigned* tasks
+    at work: others have ended and are still read, or rest until there is room for them.
     """
 
     busy: float | None

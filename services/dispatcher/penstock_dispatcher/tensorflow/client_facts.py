@@ -1,4 +1,4 @@
-"""What was decided about TensorFlow's jobs, passes, clients and workers, once and for all."""
+"""Final decisions about TensorFlow's jobs, passes, clients and workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ClientFact(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What was decided, once and for all."""
+    """A final decision."""
 
 
 class JobMade(ClientFact, frozen=True):
@@ -67,7 +67,7 @@ class ReaderChosen(ClientFact, frozen=True):
 
 
 class ConsumerCounted(ClientFact, frozen=True):
-    """What a consumer's client counts as *asked*, in the newest task of a pass, is *round*."""
+    """In the newest task of a pass, a consumer's client means *round* by the number *asked*."""
 
     number: int
     consumer: int
@@ -76,7 +76,7 @@ class ConsumerCounted(ClientFact, frozen=True):
 
 
 class TaskGivenUp(ClientFact, frozen=True):
-    """A consumer was told that the newest task of a pass is gone, and goes on with *start*."""
+    """A consumer heard that the newest task of a pass is gone, and continues with *start*."""
 
     number: int
     consumer: int

@@ -18,9 +18,9 @@ LOST = "after a restart TensorFlow's clients must begin anew"
 
 
 def clients_at(work_dir: str | None, lease: float) -> TensorFlowClients:
-    """Return the clients that are known in a folder, or none; what is decided is written there.
+    """Return the clients that are known in a folder, or none; decisions are written there.
 
-    What nobody needs any more is left out at each start. A client may be silent for *lease*
+    Each start leaves out facts that nobody needs any more. A client may be silent for *lease*
     seconds.
     """
     # Numbers of another life, of which nothing was kept, must not come again.

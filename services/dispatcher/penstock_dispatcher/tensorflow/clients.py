@@ -1,7 +1,7 @@
 """TensorFlow's jobs, passes, clients and tasks, by the numbers that its clients know them by.
 
 To such a client a task is a worker that it takes elements from: each worker reads the pass for its
-clients, as a reader of its own. What is decided is a fact, and kept, since clients keep numbers.
+clients, as a reader of its own. Decisions are facts, and kept, because clients keep numbers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Pass:
     over: bool = False
 
     def facts(self) -> list[Fact]:
-        """Return what is needed to know this again."""
+        """Return the facts that restore this pass."""
         number, step = self.made.number, self.step
         out: list[Fact] = [self.made]
         out += [TaskGivenUp(number, who, start) for who, start in step.starts.items()]
@@ -65,7 +65,7 @@ class _Pass:
 
 
 class TensorFlowClients:
-    """What TensorFlow's clients know by numbers. *keep* is told of each fact, in order.
+    """The things that TensorFlow's clients know by numbers. *keep* is told of each fact, in order.
 
     Numbers are above *first*, so that none is used twice, whatever was kept. A client that sends no
     heartbeat for *lease* seconds is gone: a killed process never says so.
@@ -92,7 +92,7 @@ class TensorFlowClients:
             self._apply(fact)
 
     def facts(self) -> list[Fact]:
-        """Return what is needed to begin again: the passes that somebody reads, and their jobs."""
+        """Return the facts for a restart: the passes that somebody reads, and their jobs."""
         read = set(self._clients.values())
         jobs = {self._passes[one].made.job for one in read}
         out: list[Fact] = [WorkerNumbered(n, address) for address, n in self._workers.items()]
@@ -202,7 +202,7 @@ class TensorFlowClients:
                 self._commit(ClientGone(client))
 
     def found(self, task: int, consumer: int | None = None, asked: int | None = None) -> FoundTask:
-        """Return what a task reads; where a *consumer* asks, for the round it counts as *asked*.
+        """Return the pass of a task; for a *consumer*, also the round that it counts as *asked*.
 
         Raises:
             UnknownIteration: when there is none.
@@ -339,7 +339,7 @@ def _bare(request: JobRequest) -> str:
 
 
 def _difference(known: JobMade, wanted: JobMade) -> str | None:
-    """Return in words what is different, if anything is."""
+    """Return the first difference in words, if there is one."""
     for name in ("sharding_policy", "num_consumers", "cached", "target_workers"):
         there, here = getattr(known, name), getattr(wanted, name)
         if there != here:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CountedRound:
-    """What a consumer's client counts as *asked* is *round*."""
+    """The number that a consumer's client counts as *asked* means *round*."""
 
     consumer: int
     asked: int
@@ -34,7 +34,7 @@ class InStep:
     told: set[int] = field(default_factory=set)
     """The consumers that know that the task is gone."""
     starts: dict[int, int | None] = field(default_factory=dict)
-    """With which round each goes on in the next task; None is where the others are."""
+    """The round with which each continues in the next task; None is where the others are."""
     _counted: dict[int, CountedRound] = field(default_factory=dict)
 
     @property
@@ -53,7 +53,7 @@ class InStep:
         self._counted[counted.consumer] = counted
 
     def tell(self, consumer: int, start: int | None) -> None:
-        """Know that *consumer* gave the task up, and goes on with round *start* in the next."""
+        """Record that *consumer* gave the task up, and continues with round *start* in the next."""
         self.told.add(consumer)
         self.starts[consumer] = start
 

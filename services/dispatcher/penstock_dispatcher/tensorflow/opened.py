@@ -1,7 +1,7 @@
 """TensorFlow's protocol on a port of its own, without credentials: a few datasets, to be read.
 
-Whatever a request names, a dataset, a job, a client or a task, it has to be of a dataset that was
-opened by its id; about all others it is told the same, whether there are such or not.
+Each dataset, job, client or task that a request names must be of a dataset that was opened by its
+id; about all others it is told the same, whether there are such or not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock_dispatcher.tensorflow.service import Knowledge, TensorFlowService
 
 
 class OpenedKnowledge(Knowledge, Protocol):
-    """What the dispatcher knows."""
+    """Questions to the dispatcher."""
 
     def tensorflow_addresses(self) -> dict[str, str]:
         """Return where workers answer TensorFlow's clients without credentials, by worker."""
@@ -47,7 +47,7 @@ class OpenedKnowledge(Knowledge, Protocol):
 
 
 class OpenedDatasets:
-    """What the dispatcher answers whoever connects, about the datasets *named*."""
+    """Answers of the dispatcher to everybody who connects, about the datasets *named*."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class OpenedDatasets:
     # --- what it answers; see `TensorFlowDispatcher` ---
 
     async def metadata(self, request: MetadataRequest) -> MetadataReply:
-        """Return what is registered under an id."""
+        """Return the dataset that is registered under an id."""
         return await self._service.metadata(request)
 
     async def compression(self, request: DisableCompressionRequest) -> DisableCompressionReply:

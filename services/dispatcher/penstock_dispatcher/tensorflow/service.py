@@ -40,10 +40,10 @@ from penstock_dispatcher.tensorflow.in_step import CountedRound
 
 
 class Knowledge(Protocol):
-    """What the dispatcher knows."""
+    """Questions to the dispatcher."""
 
     async def find_dataset(self, dataset_id: str) -> RegisteredDataset:
-        """Return what is registered under an id."""
+        """Return the dataset that is registered under an id."""
         ...
 
     def live_workers(self) -> Iterable[tuple[str, int]]:
@@ -71,7 +71,7 @@ class TensorFlowService:
         self._known, self._clients, self._clock, self._opened = known, clients, clock, opened
 
     async def metadata(self, request: MetadataRequest) -> MetadataReply:
-        """Return what is registered under an id."""
+        """Return the dataset that is registered under an id."""
         found = await self._known.find_dataset(request.dataset_id)
         spec = b""
         if found.element_spec:

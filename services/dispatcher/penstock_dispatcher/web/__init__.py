@@ -1,1 +1,1 @@
-"""What a dispatcher answers by HTTP. Loaded only where it has a port for that."""
+"""The HTTP server of a dispatcher. Loaded only where it has a port for that."""

@@ -1,6 +1,6 @@
 """The metrics of a dispatcher, from counters that it keeps anyway.
 
-What is by job has at most `job_totals.MOST_JOBS` jobs, those without a name together, and all
+Metrics by job have at most `sampler.MOST_JOBS` jobs, those without a name together, and all
 others together. Nothing is by task, worker or reader: a worker has metrics of its own.
 """
 
@@ -92,7 +92,7 @@ PEERS, JOB = ["peer"], ["job_name"]
 
 
 class DispatcherMetrics:
-    """What a scrape of *dispatcher* gets; what is by job is from the newest look of *sampler*."""
+    """The metrics of *dispatcher*; metrics by job are from the newest look of *sampler*."""
 
     def __init__(self, dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler) -> None:
         self._dispatcher, self._entrance, self._sampler = dispatcher, entrance, sampler

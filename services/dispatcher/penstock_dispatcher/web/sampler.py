@@ -1,4 +1,4 @@
-"""Once a second, a look at all passes: so that a scrape only writes down what was seen."""
+"""Once a second, a look at all passes: so that a scrape only writes down their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_JOBS = 100
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """What became of elements, of passes together; see `Account`."""
+    """The account of elements of several passes; see `Account`."""
 
     elements: int = 0
     produced: int = 0
@@ -58,7 +58,7 @@ class JobCounts:
         return JobCounts(*(getattr(self, name) + getattr(other, name) for name in NAMES))
 
     def at_least(self, other: JobCounts) -> JobCounts:
-        """Return the greater of each: of a pass, what was counted before is not taken back."""
+        """Return the greater of each: earlier counts of a pass are not taken back."""
         return JobCounts(*(max(getattr(self, name), getattr(other, name)) for name in NAMES))
 
 
@@ -69,7 +69,7 @@ NAMES: Final = tuple(each.name for each in fields(JobCounts))
 class JobTotals:
     """Sums by job since the process began, of all passes that it was shown.
 
-    Of those that are restored, or go on behind a restart, what they had before counts, too.
+    If a pass was restored, or continues after a restart, its earlier elements count, too.
     """
 
     _running: dict[IterationId, tuple[str, JobCounts]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ EVERY = 1.0
 """Seconds between two looks, at least."""
 
 AT_MOST = 200
-"""A look that took some time is followed by so many times as long without one: half a per cent."""
+"""A look is followed by a pause of this many times its duration: half a per cent."""
 
 TURN = 0.002
 """Seconds of looking, at most about, before others have the event loop."""
@@ -136,7 +136,7 @@ class JobNow:
     looped: float = 0.0
     """The seconds that is a part of."""
     longest_wait: float = 0.0
-    """Seconds that a loop has waited for its next element, of the longest wait that goes on."""
+    """Seconds of the longest current wait of a loop for its next element."""
 
     @property
     def wait_ratio(self) -> float | None:
@@ -149,7 +149,7 @@ class JobNow:
 
 @dataclass(slots=True)
 class Sample:
-    """What was seen in one look."""
+    """The results of one look."""
 
     jobs: dict[str, JobNow] = field(default_factory=lambda: defaultdict(JobNow))
     slots: int = 0
@@ -157,7 +157,7 @@ class Sample:
     tasks: int = 0
     """Of passes that run, not done."""
     waiting_tasks: int = 0
-    """Those of them that no worker makes."""
+    """Tasks among them that no worker makes."""
 
 
 class Sampler:
