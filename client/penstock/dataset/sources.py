@@ -15,8 +15,7 @@ from penstock.ops.random import Random
 from penstock.ops.range import Range
 from penstock.ops.selection import ChooseFromDatasets, SampleFromDatasets
 from penstock.ops.sequence import sequence_of
-from penstock.ops.slices import Slices
-from penstock.ops.tensors import Tensors
+from penstock.ops.slices import Slices, Tensors
 from penstock.ops.zip import Zip
 
 
