@@ -60,7 +60,7 @@ class PerIdentity:
             more = f" and asks for {count} more" if count > 1 else ""
             raise Overloaded(
                 f"{name} has {had} {self._what} here{more}, and one identity may have "
-                f"{self._most}: end some, or raise {self._setting} here"
+                f"{self._most}: end some, or raise the limit {self._setting} here"
             )
         self._had[name] += count
 

@@ -11,10 +11,11 @@ import json
 import os
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 ANSWER_WITHIN = 2.0
 """Seconds that a metadata server gets to answer."""
@@ -26,19 +27,6 @@ TOKEN_LASTS = 300
 """Seconds for which a token of AWS is asked for."""
 
 DMI = Path("/sys/class/dmi/id")
-
-
-class Watcher(Protocol):
-    """Asks a platform."""
-
-    name: str
-    exit_code: int
-    every: float
-    """Seconds between two questions."""
-
-    def notice(self) -> bool:
-        """Return whether this machine is to be taken away."""
-        ...
 
 
 Fetch = Callable[[str, Mapping[str, str], str], str | None]
@@ -64,14 +52,27 @@ def fetch(url: str, headers: Mapping[str, str], method: str = "GET") -> str | No
 
 
 @dataclass
-class GoogleCloud:
-    """A GCE or GKE machine that is preempted, or whose host is to be maintained."""
+class Watcher(ABC):
+    """Asks the metadata server of a platform."""
 
     server: str = "http://169.254.169.254"
     ask: Fetch = fetch
-    name: str = "gce"
-    exit_code: int = RESTART_ON_GCE
-    every: float = 5.0
+    name: ClassVar[str]
+    exit_code: ClassVar[int] = RESTART
+    every: ClassVar[float] = 5.0
+    """Seconds between two questions."""
+
+    @abstractmethod
+    def notice(self) -> bool:
+        """Return whether this machine is to be taken away."""
+
+
+@dataclass
+class GoogleCloud(Watcher):
+    """A GCE or GKE machine that is preempted, or whose host is to be maintained."""
+
+    name: ClassVar[str] = "gce"
+    exit_code: ClassVar[int] = RESTART_ON_GCE
 
     def notice(self) -> bool:
         """Return whether the machine is preempted, or ends for maintenance."""
@@ -84,14 +85,10 @@ class GoogleCloud:
 
 
 @dataclass
-class AmazonSpot:
+class AmazonSpot(Watcher):
     """A spot instance that is to be stopped, hibernated or ended."""
 
-    server: str = "http://169.254.169.254"
-    ask: Fetch = fetch
-    name: str = "aws"
-    exit_code: int = RESTART
-    every: float = 5.0
+    name: ClassVar[str] = "aws"
     _token: str | None = field(default=None, init=False, repr=False)
 
     def notice(self) -> bool:
@@ -112,14 +109,11 @@ class AmazonSpot:
 
 
 @dataclass
-class AzureEvents:
+class AzureEvents(Watcher):
     """An Azure machine that is to be preempted, ended, redeployed or restarted."""
 
-    server: str = "http://169.254.169.254"
-    ask: Fetch = fetch
-    name: str = "azure"
-    exit_code: int = RESTART
-    every: float = 1.0
+    name: ClassVar[str] = "azure"
+    every: ClassVar[float] = 1.0
 
     def notice(self) -> bool:
         """Return whether such an event is scheduled."""

@@ -93,7 +93,7 @@ def within(decode: Callable[[bytes], T], largest: int | None) -> Callable[[bytes
         if len(data) > largest:
             raise Refused(
                 f"a message of {len(data)} bytes arrived, and {largest} are read here: start this "
-                "service with a larger max_message_bytes"
+                "service with a larger limit max_message_bytes"
             )
         return decode(data)
 

@@ -95,7 +95,8 @@ class Connections:
         if self._of[name] >= most:
             raise Overloaded(
                 f"{name} has {most} connections here, which is all that {whose} may have: close "
-                "some, use fewer of them for more, or raise max_connections_per_identity here"
+                "some, use fewer of them for more, or raise the limit "
+                "max_connections_per_identity here"
             )
         if known is not None:  # the port was reused, or a proxy shares the connection
             self._release(known.name)

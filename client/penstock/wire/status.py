@@ -137,10 +137,12 @@ def _bound(details: str, path: str) -> tuple[type[errors.PenstockError], str] | 
     if "larger than max" in details and path.endswith("/RegisterDataset"):
         return errors.DefinitionTooLarge, (
             "takes no pipeline so large: keep large data in files, and read these in the pipeline; "
-            "or raise max_definition_bytes there"
+            "or raise the limit max_definition_bytes there"
         )
     if "larger than max" in details:
-        return errors.Refused, ("takes no message so large: raise max_message_bytes there")
+        return errors.Refused, (
+            "takes no message so large: raise the limit max_message_bytes there"
+        )
     if "Concurrent RPC limit" in details:
         return errors.Overloaded, (
             "has as many calls and streams open as it may: try again, close some, or raise "

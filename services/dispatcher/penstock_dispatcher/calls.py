@@ -87,7 +87,7 @@ class Openings:
             raise Overloaded(
                 f"{self._open} datasets and jobs are being registered and opened here, which is "
                 f"all that may be at once: try again in {after:.1f} s, as readers do by "
-                "themselves; or start the dispatcher with a larger max_openings",
+                "themselves; or start the dispatcher with a larger limit max_openings",
                 round(1000 * after),
             )
         self._open += 1

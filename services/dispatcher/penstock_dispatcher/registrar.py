@@ -54,7 +54,7 @@ class RegisteredBytes:
                 f"the pipeline takes {nbytes} bytes, those that are registered here take "
                 f"{self.total}, and together they may take {self._most}: wait until those that "
                 "nothing uses are forgotten (dataset_gc_timeout), keep large data in files, or "
-                "start the dispatcher with a larger max_registered_bytes"
+                "start the dispatcher with a larger limit max_registered_bytes"
             )
         self._each.take(who, nbytes)
         self._note(dataset, python, nbytes, who)

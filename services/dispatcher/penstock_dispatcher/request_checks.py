@@ -47,7 +47,7 @@ def check_definition(definition: bytes, most: int) -> None:
         raise DefinitionTooLarge(
             f"the pipeline takes {len(definition)} bytes, and the dispatcher takes {most}: keep "
             "large data in files, and read these in the pipeline; or start the dispatcher with a "
-            "larger max_definition_bytes"
+            "larger limit max_definition_bytes"
         )
 
 

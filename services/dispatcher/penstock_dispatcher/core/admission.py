@@ -124,7 +124,7 @@ def check_job(ctx: DecisionContext, who: str, *, new: bool) -> None:
         raise Overloaded(
             f"{open_now} jobs are being read here, which is all that may be: end some, wait until "
             "those that nobody reads are forgotten (job_gc_timeout), or start the dispatcher with "
-            "a larger max_jobs"
+            "a larger limit max_jobs"
         )
 
 
@@ -137,7 +137,7 @@ def _check_jobs_of(ctx: DecisionContext, who: str) -> None:
         raise Overloaded(
             f"{who} opened {theirs} jobs that are being read here, which is all that one identity "
             "may have: end some, wait until those that nobody reads are forgotten "
-            "(job_gc_timeout), or start the dispatcher with a larger max_jobs_per_identity"
+            "(job_gc_timeout), or start the dispatcher with a larger limit max_jobs_per_identity"
         )
 
 
@@ -151,7 +151,7 @@ def check_reader(ctx: DecisionContext, session: str) -> None:
     if session not in others and len(others) >= ctx.settings.max_readers:
         raise Overloaded(
             f"{len(others)} readers are connected here, which is all that may be: close some, or "
-            "start the dispatcher with a larger max_readers"
+            "start the dispatcher with a larger limit max_readers"
         )
 
 
@@ -165,5 +165,5 @@ def check_dataset(state: DispatcherState, most: int) -> None:
         raise Overloaded(
             f"{len(state.datasets)} datasets are registered here, which is all that may be: wait "
             "until those that nothing uses are forgotten (dataset_gc_timeout), or start the "
-            "dispatcher with a larger max_datasets"
+            "dispatcher with a larger limit max_datasets"
         )

@@ -241,7 +241,7 @@ class FrameWriter:
         return ElementTooLarge(
             f"element {self.sent} takes {layout.nbytes} bytes in a frame, and a worker delivers at "
             f"most {self._arena.largest} (max_element_bytes): make elements smaller (fewer to a "
-            "batch), or start the workers with a larger max_element_bytes"
+            "batch), or start the workers with a larger limit max_element_bytes"
         )
 
 
