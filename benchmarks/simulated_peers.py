@@ -26,7 +26,7 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import Checkpoint, IterationId, ReaderId, TaskId, WorkerId
-from penstock.reader.core.known_tasks import KnownTasks
+from penstock.reader.core.membership import KnownTasks
 from penstock.reader.core.task_reports import IN_TURN
 from penstock.reader.session.network import LINKS_TOLD
 from penstock.runtime.versions import versions

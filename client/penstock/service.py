@@ -11,9 +11,9 @@ from penstock.errors import DatasetError
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.types import SHARD_HINT, ShardingPolicy
+from penstock.reader.agreement import CrossTrainerCache
 from penstock.reader.distribute import distribute
 from penstock.reader.registration import register_dataset
-from penstock.reader.trainer import CrossTrainerCache
 
 __all__ = [
     "SHARD_HINT",

@@ -19,7 +19,7 @@ from penstock.errors import (
     Untrusted,
     WrongRole,
 )
-from penstock.reader.session import call
+from penstock.reader.session import line
 from penstock.runtime.event_loop import LoopThread
 from penstock.service import from_dataset_id, register_dataset
 from penstock.wire.connection import connect
@@ -118,7 +118,7 @@ def test_who_has_no_credentials_does_not_come_in(secured, keys, tmp_path):
 
 
 def test_a_dispatcher_of_another_cluster_is_no_reason_to_wait_long(secured, tmp_path, monkeypatch):
-    monkeypatch.setattr(call, "REPLACED_WITHIN", 0.1)
+    monkeypatch.setattr(line, "REPLACED_WITHIN", 0.1)
     other = made(tmp_path / "other")
     far = Dataset.range(3).distribute(
         "distributed_epoch", secured.target, credentials=other / "trainer", timeout=100.0

@@ -9,7 +9,7 @@ from penstock.definition import encode
 from penstock.errors import Overloaded
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
-from penstock.reader.session.call import call_dispatcher
+from penstock.reader.session.line import call_dispatcher
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient

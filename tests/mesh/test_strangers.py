@@ -29,7 +29,7 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Subscribe
 from penstock.protocol.ranges import NO_RANGES, AckedSet
 from penstock.protocol.types import Codec, Mode
-from penstock.reader.session.call import call_dispatcher
+from penstock.reader.session.line import call_dispatcher
 from penstock.runtime.address import split
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.versions import versions

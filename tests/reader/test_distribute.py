@@ -16,9 +16,9 @@ from penstock.definition import decode, encode
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import SHARD_HINT, ShardingPolicy
+from penstock.reader.agreement import CrossTrainerCache
 from penstock.reader.arguments import address_of, mode_of
 from penstock.reader.distribute import distribute
-from penstock.reader.trainer import CrossTrainerCache
 from penstock.serialization.fingerprint import fingerprint
 
 HERE = "127.0.0.1:5000"

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.reader.session.idle_lines import IDLE_LINES
+from penstock.reader.session.line import IDLE_LINES
 from penstock.runtime.event_loop import _STAGES, LoopStage, LoopThread
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.protocol.ranges import AckedSet
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
 from penstock.reader.core.rounds import RoundsCore
 from penstock_dispatcher.core import consumers, rounds, saves
 from penstock_dispatcher.core.context import DecisionContext
@@ -193,7 +193,7 @@ def ends_when_all_is_released(stack: ExitStack) -> None:
 
 @RULES.add("a consumer drops what another attempt made, unless it is released")
 def one_attempt_a_round(stack: ExitStack) -> None:
-    from penstock.reader.core.group_buffer import GroupBuffer
+    from penstock.reader.core.group_streams import GroupBuffer
 
     put(stack, GroupBuffer, "renew", lambda _self: None)
 

@@ -16,8 +16,7 @@ from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import ReaderStatus
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.flow_control import FlowControl
-from penstock.reader.core.known_tasks import KnownTasks
-from penstock.reader.core.membership import Membership
+from penstock.reader.core.membership import KnownTasks, Membership
 from penstock.reader.core.state_machine import ReaderCore
 from penstock.reader.core.task_reports import TaskReports
 from penstock.reader.core.task_stream import TaskStream
@@ -33,7 +32,7 @@ from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.checkpoints import AttemptCheckpoints
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.ownership import Ownership
-from penstock_worker.core.streams import StreamScheduler
+from penstock_worker.core.sharing_readers import SharingReaders
 from simulation.dispatcher import SimDispatcher
 from simulation.rules import Rules, put
 
@@ -130,7 +129,7 @@ def subscriptions(stack: ExitStack) -> None:
         right(self, replace(frame, subscription=subscription), *args)
 
     put(stack, ReaderCore, "on_frame", received)
-    put(stack, StreamScheduler, "is_superseded", lambda *_: False)
+    put(stack, SharingReaders, "is_superseded", lambda *_: False)
 
 
 @RULES.add("a reader drops an element that it has acked")

@@ -9,9 +9,9 @@ from typing import Any
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock_dispatcher.core import cache_members, scheduler
-from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.ownership import Ownership
 from penstock_worker.core.shared_cache import SharedCache, _Trainer
+from penstock_worker.core.shares import CacheRoom
 from penstock_worker.core.sharing_readers import SharingReaders
 from simulation.broken_rules import RULES as ORDINARY
 from simulation.rules import Rules, put
@@ -35,8 +35,10 @@ def new_begins_at_oldest(stack: ExitStack) -> None:
     right = SharedCache._join
 
     def join(self: SharedCache, request: Any) -> _Trainer:
+        new = request.trainer not in self._trainers
         trainer = right(self, request)
-        trainer.before += len(trainer.ownership.ack(trainer.ownership.ready))
+        if new:
+            trainer.before += len(trainer.ownership.ack(trainer.ownership.ready))
         return trainer
 
     put(stack, SharedCache, "_join", join)

@@ -169,7 +169,7 @@ class CacheWatch:
             seen.front = max(seen.front, ready.spans[0][0] if ready else c.head)
 
     def _check_window(self, seen: Seen, worker: SimWorker, c: SharedCache, share: int) -> None:
-        frames = c._frames._frames
+        frames = c.frames._frames
         if sum(one.stop - one.start for one in frames) != c.head - c.oldest:
             raise LawBroken(f"law 5: the window from {c.oldest} to {c.head} has gaps")
         if c.head < seen.head or c.oldest < seen.oldest:

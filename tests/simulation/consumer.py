@@ -10,9 +10,8 @@ from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import ReaderView
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.types import IterationId, TaskId
-from penstock.reader.core.consumer import Consumer
-from penstock.reader.core.flow_control import MIN_WINDOW, ByteLimit, TaskFrameLimit
-from penstock.reader.core.rounds import RoundsCore
+from penstock.reader.core.limits import MIN_WINDOW, ByteLimit, TaskFrameLimit
+from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import SessionCore
 from simulation.pipeline import Element
 from simulation.rounds_ledger import RoundsLedger

@@ -10,7 +10,7 @@ from penstock.errors import PenstockError, Superseded
 from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import ReaderView
 from penstock.protocol.types import IterationId, ReaderId, TaskId
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
+from penstock.reader.core.limits import ByteLimit, FrameLimit, TaskFrameLimit
 from penstock.reader.core.state_machine import ReaderCore
 from simulation.loop import Habits, Loop
 from simulation.pipeline import Element

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConsumerLost, PenstockError
 from penstock.protocol.data import FrameHeader
-from penstock.reader.core.round_slice import RoundSlice
+from penstock.reader.core.rounds import RoundSlice
 from penstock.reader.core.session_core import NoElement, SessionCore
 from simulation.operators import Line
 from simulation.pipeline import Element

@@ -13,7 +13,7 @@ from penstock.errors import Overloaded, UnknownDataset
 from penstock.protocol.control import ElementCounts
 from penstock.protocol.data import StreamEnd
 from penstock.protocol.types import Failure, TaskId
-from penstock_worker.core import restart_policy
+from penstock_worker.core import runner_history
 from penstock_worker.runner.messages import RunFailed
 
 
@@ -126,7 +126,7 @@ NO_ROOM = [
 async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_the_reason(
     opened, dispatcher, pool, wait, monkeypatch, why, words
 ):
-    monkeypatch.setattr(restart_policy, "TRIES", (0.0, 0.0))
+    monkeypatch.setattr(runner_history, "TRIES", (0.0, 0.0))
     dispatcher.trusting = False
     pool.fails = why
     await opened()
@@ -139,14 +139,14 @@ async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_th
 async def test_a_runner_that_said_what_it_lacks_did_not_die(
     reader, dispatcher, pool, wait, monkeypatch, caplog
 ):
-    monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * restart_policy.DEATHS)
+    monkeypatch.setattr(runner_history, "TRIES", (0.0,) * runner_history.DEATHS)
     pool.making = False
     dispatcher.assign(1)
-    for n in range(restart_policy.DEATHS):
+    for n in range(runner_history.DEATHS):
         runner = (await wait(lambda n=n: pool.runners[n:]))[0]
         if n == 0:
             runner._make()
-        pool.making = n == restart_policy.DEATHS - 1
+        pool.making = n == runner_history.DEATHS - 1
         runner.die("", lacking="threads")
     one = reader()
     await one.open()
@@ -157,7 +157,7 @@ async def test_a_runner_that_said_what_it_lacks_did_not_die(
 
 
 async def test_a_runner_that_can_be_had_again_goes_on(opened, dispatcher, pool, wait, monkeypatch):
-    monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * 1000)
+    monkeypatch.setattr(runner_history, "TRIES", (0.0,) * 1000)
     pool.fails = OSError(errno.EMFILE, "Too many open files")
     one = await opened()
     await wait(lambda: (p := dispatcher.progress(1)) and p.lacking)

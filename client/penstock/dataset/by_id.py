@@ -11,10 +11,10 @@ from penstock.errors import DatasetError
 from penstock.protocol.names import LONGEST_NAME, scoped, too_long
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader import arguments
+from penstock.reader.agreement import CrossTrainerCache
+from penstock.reader.arguments import Asked, WholeName, filled_in
 from penstock.reader.distribute import distribute
-from penstock.reader.launched import Asked, WholeName, filled_in
 from penstock.reader.registration import checked_id, find
-from penstock.reader.trainer import CrossTrainerCache
 
 
 def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distribute`

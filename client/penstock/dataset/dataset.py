@@ -24,9 +24,9 @@ from penstock.graph.node import INFINITE, UNKNOWN, Node, function_name
 from penstock.graph.traversal import DatasetBase, options_of, shown_pipeline
 from penstock.normalise import as_arrays, normalise
 from penstock.protocol.types import ShardingPolicy
+from penstock.reader.agreement import CrossTrainerCache
 from penstock.reader.distribute import distribute
 from penstock.reader.external_state import check_external_state
-from penstock.reader.trainer import CrossTrainerCache
 from penstock.runtime.public_names import named_by
 
 

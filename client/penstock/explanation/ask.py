@@ -60,7 +60,7 @@ def jobs_of(passes: Iterable[PassRead]) -> tuple[JobLook, ...]:
 
 
 def _jobs(address: str) -> tuple[JobLook, ...]:
-    from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415  it loads gRPC
+    from penstock.reader.session.line import call_dispatcher  # noqa: PLC0415  it loads gRPC
     from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415  as above
 
     with LoopThread.shared() as loop:

@@ -83,7 +83,7 @@ class AtDispatcher:
 
     def leave_host(self) -> None:
         """See `Meeting.leave_host`."""
-        from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415  as above
+        from penstock.reader.session.line import call_dispatcher  # noqa: PLC0415  as above
         from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
 
         def call(dispatcher: DispatcherClient) -> Awaitable[tuple[WorkerId, ...]]:
@@ -204,8 +204,11 @@ def meeting_of(target: str | None, iterators: Sequence[Any]) -> Meeting:
                 return AtDispatcher(read.address)
         return AloneHere()
     from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
-    from penstock.reader.arguments import service_of  # noqa: PLC0415  as above
-    from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
+    from penstock.reader.arguments import (  # noqa: PLC0415  as above
+        ENV,
+        dispatcher_of,
+        service_of,
+    )
 
     return AtDispatcher(
         service_of(dispatcher_of(cluster_environment()) if target == ENV else target)

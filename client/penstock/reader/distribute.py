@@ -15,12 +15,16 @@ from penstock.graph.traversal import DatasetBase, options_of
 from penstock.options import ExternalStatePolicy, check_count, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
-from penstock.reader.coordination import coordination_of, is_ordered
-from penstock.reader.error_policy import error_policy_of
+from penstock.reader.agreement import (
+    CrossTrainerCache,
+    coordination_of,
+    error_policy_of,
+    is_ordered,
+    trainer_of,
+)
+from penstock.reader.arguments import Asked, filled_in
 from penstock.reader.external_state import refuse_weak
-from penstock.reader.launched import Asked, filled_in
 from penstock.reader.node import Distribute, RemotePipeline
-from penstock.reader.trainer import CrossTrainerCache, trainer_of
 
 D = TypeVar("D", bound=DatasetBase)
 

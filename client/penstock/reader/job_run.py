@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
@@ -38,11 +38,14 @@ from penstock.reader.delivery.output_block import (
     OutputBlock,
     within_lease,
 )
-from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
+from penstock.reader.delivery.sessions import PassSession, PassSessions
 from penstock.reader.job_seeds import job_seeds
 from penstock.reader.node import Distribute
 from penstock.runtime import clock
 from penstock.runtime.interrupts import is_interrupt
+
+if TYPE_CHECKING:
+    from penstock.reader.session.session import Session
 
 
 class JobRun(PipelineRun):
@@ -131,7 +134,7 @@ class JobRun(PipelineRun):
         if not self._alone or self._ended or self._output_block.left:
             return False
         live = self._sessions.live()
-        return len(live) == 1 and live[0].session is not None and live[0].session.ready_here
+        return len(live) == 1 and live[0][1].ready_here
 
     def state(self, wanted: SaveWanted) -> State:
         """See `PipelineRun.state`. It is that of the jobs, and of the operators here."""
@@ -162,35 +165,30 @@ class JobRun(PipelineRun):
     @property
     def passes_read(self) -> tuple[PassRead, ...]:
         """See `PipelineRun.passes_read`."""
-        live = (one.session for one in self._sessions.live())
-        return tuple(session.pass_read for session in live if session is not None)
+        return tuple(session.pass_read for _, session in self._sessions.live())
 
     @property
     def awaited(self) -> str:
         """See `PipelineRun.awaited`."""
-        live = (one.session for one in self._sessions.live())
-        said = (session.awaited for session in live if session is not None)
+        said = (session.awaited for _, session in self._sessions.live())
         return next(filter(None, said), "")
 
     @property
     def skipped(self) -> int:
         """See `PipelineRun.skipped`."""
-        live = (one.session for one in self._sessions.live())
-        now = sum(session.skipped for session in live if session is not None)
+        now = sum(session.skipped for _, session in self._sessions.live())
         return self._sessions.skipped_before + now
 
     @property
     def transport(self) -> Mapping[str, str]:
         """See `PipelineRun.transport`: of all passes under way, or else of the last."""
-        live = (one.session for one in self._sessions.live())
-        now = [session.transport for session in live if session is not None]
+        now = [session.transport for _, session in self._sessions.live()]
         return dict(ChainMap(*map(dict, now))) if now else self._sessions.transport_before
 
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
         """See `PipelineRun.links`: of all passes under way."""
-        live = (one.session for one in self._sessions.live())
-        return tuple(chain.from_iterable(one.links for one in live if one is not None))
+        return tuple(chain.from_iterable(session.links for _, session in self._sessions.live()))
 
     def skip_to(self, number: int, /) -> None:
         """See `PipelineRun.skip_to`. What operators hold of later rounds comes again."""
@@ -247,9 +245,8 @@ class JobRun(PipelineRun):
 
     def _await_late(self) -> bool:
         """Wait until all passes are over for all readers; return True if elements came before."""
-        for one in self._sessions.live():
-            session = one.session
-            if session is None or not one.ended or self._has_unacked(one):
+        for one, session in self._sessions.live():
+            if not one.ended or self._has_unacked(one):
                 continue
             pulled = sum(one.delivered for one in self._sessions.all())
             if session.more() and pulled != self._delivered:
@@ -265,13 +262,13 @@ class JobRun(PipelineRun):
         """Open the operators again; what they had unacked is requeued."""
         before = self._run
         if state is None:
-            self._sessions.begin_at(self._sessions.passes_of(self._sessions.live(), self._repeats))
+            live = [one for one, _ in self._sessions.live()]
+            self._sessions.begin_at(self._sessions.passes_of(live, self._repeats))
         self._sessions.detach()
         before.close()
-        for one in self._sessions.live():
-            if one.session is not None:
-                unacked = self._sessions.unacked(one, self._output_block.unacked)
-                one.session.requeue(unacked.missing(one.session.delivered))
+        for one, session in self._sessions.live():
+            unacked = self._sessions.unacked(one, self._output_block.unacked)
+            session.requeue(unacked.missing(session.delivered))
         self._reopen = (state,)
         self._open_again(state)
 
@@ -280,12 +277,11 @@ class JobRun(PipelineRun):
         self._reopen = None
 
     def _requeue(self, tags: Mapping[int, RangeSet]) -> None:
-        for one in self._sessions.live():
-            runs = tags.get(one.key)
-            if runs and one.session is not None:
-                one.session.requeue(runs)
+        for one, session in self._sessions.live():
+            if runs := tags.get(one.key):
+                session.requeue(runs)
 
-    def _await_lease(self, sessions: Sequence[SessionApi]) -> None:
+    def _await_lease(self, sessions: Sequence[Session]) -> None:
         """Wait until elements may be handed out, if there are any."""
         if not self._output_block.left:
             return
@@ -328,7 +324,7 @@ class JobRun(PipelineRun):
         consumers = {path: node.consumer for path, node in self._nodes.items()}
         return continued(saved.operators, saved.pipeline, self._shape, consumers)
 
-    def _consumer(self, what: str) -> SessionApi | None:
+    def _consumer(self, what: str) -> Session | None:
         """Return the session that reads rounds now, if there is one: else the pass is over."""
         paths = [path for path, node in self._nodes.items() if node.in_rounds]
         if len(paths) != 1:
@@ -338,10 +334,8 @@ class JobRun(PipelineRun):
 
     def _replace(self, before: PipelineRun | None) -> None:
         if isinstance(before, JobRun):
-            live = (one.session for one in before._sessions.live())  # noqa: SLF001
-            self._sessions.replaces = tuple(
-                session.session_id for session in live if session is not None
-            )
+            live = before._sessions.live()  # noqa: SLF001
+            self._sessions.replaces = tuple(session.session_id for _, session in live)
 
     def _checked(self, state: State) -> IteratorState:
         found = iterator_state.of(state, list(self._nodes), self._repeats)
@@ -380,7 +374,7 @@ class _PassTracker:
         return self.output_block.revoke(self.session.key, pick)
 
 
-def _within_lease(given: LoopBlock, sessions: Sequence[SessionApi]) -> LoopBlock:
+def _within_lease(given: LoopBlock, sessions: Sequence[Session]) -> LoopBlock:
     if given.size == 1 or not sessions:
         return given
     leases = [session.lease for session in sessions]

@@ -21,12 +21,10 @@ from penstock.graph.traversal import epochs_of, options_of
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Codec, DatasetId, Mode
-from penstock.reader.coordination import Coordination
+from penstock.reader.agreement import Coordination, ErrorPolicy, Trainer
 from penstock.reader.delivery.iterator import SessionIterator, UntrackedIterator, no_state
 from penstock.reader.delivery.iterator_state import SavedJob
 from penstock.reader.delivery.sessions import PassSession, PassSessions
-from penstock.reader.error_policy import ErrorPolicy
-from penstock.reader.trainer import Trainer
 from penstock.runtime.tracebacks import keep_users_frames
 
 if TYPE_CHECKING:

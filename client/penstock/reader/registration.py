@@ -180,7 +180,7 @@ def _explained(
 
 def _run(address: str, seconds: float, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
     # They load gRPC.
-    from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415
+    from penstock.reader.session.line import call_dispatcher  # noqa: PLC0415
     from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
 
     with LoopThread.shared() as loop:

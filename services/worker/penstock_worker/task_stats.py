@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from penstock.protocol.types import Codec
 from penstock_worker.core.attempt import Attempt
-from penstock_worker.core.runner_times import PastTimes
+from penstock_worker.core.runner_history import PastTimes
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import TimesMeasured
 from penstock_worker.stats import (

@@ -5,7 +5,7 @@ import json
 from penstock.protocol.control import AttemptProgress, ElementCounts, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Checkpoint, Versions
-from penstock.reader.core.known_tasks import KnownTasks
+from penstock.reader.core.membership import KnownTasks
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.protocol.control import ReaderView
 from penstock.protocol.types import Codec, DatasetId, Mode, ReaderStatus
-from penstock.reader.core.known_tasks import KnownTasks
+from penstock.reader.core.membership import KnownTasks
 from penstock_dispatcher.core import task_views
 from penstock_dispatcher.core.records import (
     IterationRecord,

@@ -8,7 +8,7 @@ from penstock.protocol.data import FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.effects import OpenTaskStream, SendAck
-from penstock.reader.core.flow_control import ByteLimit
+from penstock.reader.core.limits import ByteLimit
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
 

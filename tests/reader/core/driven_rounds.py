@@ -7,10 +7,9 @@ from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundEntry, RoundsView
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import OpenTaskStream, SendAck, SendHeartbeat
-from penstock.reader.core.flow_control import ByteLimit
-from penstock.reader.core.rounds import RoundsCore
+from penstock.reader.core.limits import ByteLimit
+from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import NoElement
 from tests.reader.core.driven_core import Buffer
 

@@ -5,10 +5,10 @@ from penstock.protocol.data import Ack, FrameHeader, Subscribe
 from penstock.protocol.nearness import TargetWorkers, WorkerProfile
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
 from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendAck, SendHeartbeat
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.limits import ByteLimit, FrameLimit
+from penstock.reader.core.reachability import Vicinity
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
-from penstock.reader.core.vicinity import Vicinity
 from tests.reader.core.driven_core import LEASE, BlockInHand, Buffer
 from tests.reader.produced_task import ProducedTask
 

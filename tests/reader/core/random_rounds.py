@@ -8,9 +8,8 @@ from penstock.protocol.data import FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundEntry, RoundsView
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendAck, SendHeartbeat
-from penstock.reader.core.rounds import RoundsCore
+from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import NoElement
 from tests.reader.core.driven_core import Buffer
 

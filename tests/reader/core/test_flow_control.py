@@ -8,7 +8,7 @@ from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import STRIDED_NBYTES
 from penstock.protocol.types import Codec, IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
 from penstock.reader.core.effects import OpenTaskStream, SendAck
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.limits import ByteLimit, FrameLimit
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
 

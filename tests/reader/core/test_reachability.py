@@ -3,9 +3,11 @@
 import pytest
 
 from penstock.protocol.control import UnreachableWorker
+from penstock.protocol.nearness import TargetWorkers, WorkerProfile
 from penstock.reader.core import reachability
 from penstock.reader.core.effects import AskWorker, OpenTaskStream, TellLog
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
+from penstock.reader.core.reachability import Vicinity
 from penstock.reader.core.session_core import NoElement
 
 
@@ -220,3 +222,33 @@ def test_a_stream_closed_before_its_answer_says_nothing_of_a_worker_whose_others
     reading.pull()
     pass_by(reading, 0.1)
     assert [ack.acked.spans for ack in reading.acks()] == [((0, 2),)]
+
+
+HERE, FAR = WorkerProfile("here"), WorkerProfile("far")
+
+
+def test_nearer_workers_come_first_if_the_reader_takes_what_is_best():
+    vicinity = Vicinity(TargetWorkers.AUTO, "here")
+    vicinity.see({"w:1": 5})
+
+    ranks = [vicinity.rank(*one) for one in [("w:1", 5, HERE), ("w:1", 6, HERE), ("w:2", 5, FAR)]]
+
+    assert ranks == [0, 1, 2]
+
+
+def test_all_workers_are_alike_to_a_reader_of_any():
+    vicinity = Vicinity()
+    vicinity.see({"w:1": 5})
+
+    assert vicinity.rank("w:1", 5, HERE) == vicinity.rank("w:2", 5, FAR) == 0
+
+
+def test_a_worker_is_in_this_process_in_one_of_its_lives():
+    vicinity = Vicinity(TargetWorkers.LOCAL)
+    vicinity.see({"w:1": 5})
+
+    assert vicinity.reads("w:1", 5, HERE)
+    assert not vicinity.reads("w:1", 6, HERE)
+    assert not vicinity.reads("w:2", 5, HERE)
+    vicinity.see({})
+    assert not vicinity.reads("w:1", 5, HERE)

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.reader.core.effects import SendAck
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
 from penstock.reader.core.replay import NotAsBefore, Replay
 from penstock.reader.core.session_core import NoElement
 

@@ -7,7 +7,7 @@ from penstock.protocol.control import TaskView
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import ELEMENT_NBYTES, GroupsHeld, GroupsWanted, RoundsReport
 from penstock.protocol.types import Failure, TaskId, WorkerId
-from penstock.reader.core.flow_control import ByteLimit, TaskFrameLimit
+from penstock.reader.core.limits import ByteLimit, TaskFrameLimit
 from penstock.reader.core.session_core import NoElement
 from tests.reader.core.driven_rounds import STAMP, DrivenRounds
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.reader.core.flow_control import ByteLimit, TaskFrameLimit
+from penstock.reader.core.limits import ByteLimit, TaskFrameLimit
 from tests.reader.core.random_rounds import RandomRounds
 
 LIMITS = [lambda: ByteLimit(1 << 20), lambda: TaskFrameLimit(1), lambda: TaskFrameLimit(7)]

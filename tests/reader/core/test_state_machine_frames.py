@@ -5,7 +5,7 @@ import pytest
 from penstock.protocol.control import TaskReport
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.task_stream import Held, held_by_worker
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -5,9 +5,9 @@ import pytest
 from penstock.protocol.nearness import TargetWorkers, WorkerProfile
 from penstock.protocol.types import Failure
 from penstock.reader.core.effects import SendAck
-from penstock.reader.core.flow_control import REQUEST_PATIENCE, FrameLimit
+from penstock.reader.core.limits import REQUEST_PATIENCE, FrameLimit
+from penstock.reader.core.reachability import Vicinity
 from penstock.reader.core.session_core import NoElement
-from penstock.reader.core.vicinity import Vicinity
 
 HERE, FAR = WorkerProfile("here"), WorkerProfile("far")
 ROW = {1: ("far", FAR), 2: ("near", HERE), 3: ("mine", HERE)}

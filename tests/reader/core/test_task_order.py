@@ -9,7 +9,7 @@ from penstock.protocol.control import ReaderView, TaskView
 from penstock.protocol.data import AllSent, FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus, TaskId
-from penstock.reader.core.flow_control import ByteLimit, TaskFrameLimit
+from penstock.reader.core.limits import ByteLimit, TaskFrameLimit
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
 

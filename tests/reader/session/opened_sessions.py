@@ -19,7 +19,7 @@ def wait_until(condition, seconds=10.0):
 
 
 def session_of(it):
-    return it._reading._sessions.live()[0].session
+    return it._reading._sessions.live()[0][1]
 
 
 def numbers(elements):

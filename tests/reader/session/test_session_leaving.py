@@ -18,7 +18,7 @@ from penstock import errors
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import IterationId
 from penstock.reader.core.effects import SendHeartbeat
-from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.limits import FrameLimit
 from penstock.reader.core.state_machine import ReaderCore
 from penstock.reader.session import network
 from penstock.reader.session.line import Line

@@ -14,14 +14,13 @@ Rule 4. From its barrier to the result of a save a reader hands nothing to the l
 
     ReaderView ──▶ task streams ──Subscribe──▶ worker ──frames──▶ frame slices ──▶ loop ──Ack──▶
 
-Read `state_machine` first. It keeps a `membership` (id and lease), the `reachability` of workers,
-and the `save_barrier`. Each task has a `task_stream` with its `flow_control` (acks and credit).
-An `ack_collector` keeps the unacked elements (its `deliveries`).
+Read `session_core` first: what all cores do alike. It has a `membership` (id, lease, known tasks),
+the `reachability` of workers, and the `save_barrier`. Each task has a `task_stream`, and
+`flow_control` sends acks and credit within `limits`. An `ack_collector` keeps the unacked elements
+(its `deliveries`). `state_machine` has the core of usual reads.
 
-`rounds` does the same for a consumer of coordinated reads. Its `group_streams` fetch ahead, each
-into a `group_buffer`. `round_reports` report the received rounds, and `round_answers` track which
-reports were heard. The `round_log` names the rounds to hand out, as `round_slice`s. `session_core`
-is the interface that a session uses for both.
+`rounds` has that of a consumer of coordinated reads. Its `group_streams` fetch ahead, and
+`round_reports` report the groups that are here. The `round_log` names the rounds to hand out.
 """
 
 from penstock.reader.core.flow_control import ACK_EVERY

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import attrgetter
-from typing import Protocol, TypeAlias
 
 from penstock.protocol.control import TaskView
 from penstock.protocol.data import Ack, StreamEnd, Subscribe
 from penstock.protocol.nearness import UNKNOWN_WORKER
 from penstock.protocol.ranges import NO_RANGES
-from penstock.protocol.rounds import STRIDED_NBYTES, GroupsWanted
+from penstock.protocol.rounds import GroupsWanted
 from penstock.protocol.types import ReaderId, TaskId
 from penstock.reader.core.effects import (
     CloseTaskStream,
@@ -19,131 +17,9 @@ from penstock.reader.core.effects import (
     SendAck,
     SendHeartbeat,
 )
-from penstock.reader.core.reachability import Reachability
+from penstock.reader.core.limits import Limit
+from penstock.reader.core.reachability import Reachability, Vicinity
 from penstock.reader.core.task_stream import LONG_AGO, TaskStream
-from penstock.reader.core.vicinity import Vicinity
-
-MIN_WINDOW = 1 << 20
-"""Credit in bytes that each task has at least: about a frame."""
-
-REQUEST_PATIENCE = 1.0
-"""Seconds after which a request that a task did not answer is not counted, while the loop has
-nothing: so a stuck worker does not keep the others from being read."""
-
-
-Streams: TypeAlias = Mapping[TaskId, TaskStream]
-
-
-class Limit(Protocol):
-    """A bound on the elements that are buffered or on their way."""
-
-    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """Return the credit that a new subscription begins with, and set the stream's window."""
-        ...
-
-    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """Return the credit that may be given now."""
-        ...
-
-    def urgent(self, stream: TaskStream, credit: int) -> bool:
-        """Return whether *credit* is to be sent at once."""
-        ...
-
-
-class ByteLimit:
-    """A limit in bytes for all tasks, divided among them; at least a frame for each."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
-        """See `Limit.initial_credit`."""
-        readable = sum(o.readable for o in streams.values())
-        stream.window = max(self.nbytes // max(1, readable), MIN_WINDOW)
-        return max(0, stream.window - stream.nbytes)
-
-    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
-        """See `Limit.credit`."""
-        return max(0, stream.window - stream.nbytes - stream.balance)
-
-    def urgent(self, stream: TaskStream, credit: int) -> bool:
-        """See `Limit.urgent`."""
-        return 2 * credit >= stream.window
-
-
-class FrameLimit:
-    """A limit in frames for all tasks. A balance of one byte asks a worker for one frame."""
-
-    def __init__(self, frames: int) -> None:
-        self.frames = frames
-
-    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """See `Limit.initial_credit`."""
-        stream.balance = 0
-        return int(self._free(streams, now) > 0)
-
-    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """See `Limit.credit`."""
-        if stream.balance > 0:
-            return 0
-        if stream.awaited:  # what is here of others waits for it, and does not make room
-            return 1 - stream.balance
-        if self._free(streams, now) <= 0:
-            return 0
-        waiting = (s for s in streams.values() if s.streaming and s.balance <= 0)
-        first = min(_turn(other, now) for other in waiting)
-        return 1 - stream.balance if _turn(stream, now) <= first else 0
-
-    def urgent(self, stream: TaskStream, credit: int) -> bool:  # noqa: ARG002
-        """See `Limit.urgent`."""
-        return credit > 0
-
-    def _free(self, streams: Streams, now: float) -> int:
-        idle = not any(stream.slices for stream in streams.values())
-        free = self.frames
-        for stream in streams.values():
-            free -= len(stream.slices)
-            stuck = idle and now >= stream.credit_at + REQUEST_PATIENCE
-            if stream.streaming and stream.balance > 0 and not stuck:
-                free -= 1
-        return free
-
-
-def _turn(stream: TaskStream, now: float) -> tuple[int, float]:
-    """Return a task's turn for credit: one that waits long first, then by preference."""
-    late = now >= stream.credit_at + REQUEST_PATIENCE
-    return -1 if late else stream.rank, stream.credit_at
-
-
-class TaskFrameLimit:
-    """A limit in frames, divided among the tasks: each task always has room for one frame.
-
-    Consumers of coordinated reads need that room, because an awaited frame must always fit.
-    """
-
-    def __init__(self, frames: int) -> None:
-        self.frames = frames
-
-    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """See `Limit.initial_credit`."""
-        stream.balance = 0
-        return self.credit(stream, streams, now)
-
-    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
-        """See `Limit.credit`."""
-        if stream.balance > 0:
-            return 0
-        here = len(stream.slices)
-        if here:  # else there is room for one, among however many tasks, which are not counted
-            readable = sum(o.readable for o in streams.values())
-            if here >= max(1, self.frames // max(1, readable)):
-                return 0
-        return 1 - stream.balance
-
-    def urgent(self, stream: TaskStream, credit: int) -> bool:  # noqa: ARG002
-        """See `Limit.urgent`."""
-        return credit > 0
-
 
 ACK_EVERY = 0.05
 """Seconds between acks on a stream; a crash leaves unsent acks unknown to others."""
@@ -183,12 +59,13 @@ class FlowControl:
         trainer: str = "",
         vicinity: Vicinity | None = None,
         consumer: int | None = None,
+        charge: int = 0,
     ) -> None:
         self.vicinity, self.consumer = vicinity or Vicinity(), consumer
-        self._charge = 0 if consumer is None else STRIDED_NBYTES
+        self._charge = charge
         """The credit that each frame takes in addition to its payload's bytes."""
         self.limit, self.reachability = limit, Reachability(streams, effects)
-        self._tasks, self._effects, self._trainer = streams, effects, trainer
+        self.streams, self._effects, self._trainer = streams, effects, trainer
 
     def open(
         self, stream: TaskStream, reader: ReaderId, now: float, wants: GroupsWanted | None = None
@@ -199,7 +76,7 @@ class FlowControl:
         """
         if stream.worker is None:
             return
-        credit = self.limit.initial_credit(stream, self._tasks, now)
+        credit = self.limit.initial_credit(stream, self.streams, now)
         stream.on_opened(0 if self.reachability.misses(stream) else credit, now)
         self.reachability.tried(stream, now)
         subscription = Subscribe(
@@ -219,13 +96,13 @@ class FlowControl:
 
     def on_answered(self, task: TaskId, subscription: int, now: float) -> None:
         """Note that the worker answered; it may have nothing to send yet."""
-        stream = self._tasks.get(task)
+        stream = self.streams.get(task)
         if stream is not None and stream.subscription == subscription and stream.streaming:
             self.reachability.answered(stream, now)
 
     def on_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""
-        stream = self._tasks.get(end.task)
+        stream = self.streams.get(end.task)
         if (
             stream is not None
             and stream.subscription == subscription
@@ -235,7 +112,7 @@ class FlowControl:
 
     def on_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
         """Note that a stream broke: it is opened again after a while."""
-        stream = self._tasks.get(task)
+        stream = self.streams.get(task)
         if stream is not None and stream.subscription == subscription and stream.streaming:
             stream.on_broken(now)
             self.reachability.tried(stream, now, why)
@@ -280,10 +157,10 @@ class FlowControl:
     def send_due(self, now: float, *, starved: bool) -> None:
         """Send acks and credit that are due, and hints if the loop is *starved*."""
         hint = starved and self._deliveries_out
-        for stream in self._tasks.values():
+        for stream in self.streams.values():
             if not stream.streaming or self.reachability.misses(stream):
                 continue
-            credit = self.limit.credit(stream, self._tasks, now)
+            credit = self.limit.credit(stream, self.streams, now)
             if stream.unsent_acks or credit:
                 at = _send_at(stream, credit, starved=starved)
                 if now >= at or self.limit.urgent(stream, credit):
@@ -294,7 +171,7 @@ class FlowControl:
 
     def send_last(self, now: float) -> None:
         """Send all acks, the last ones."""
-        for stream in self._tasks.values():
+        for stream in self.streams.values():
             if stream.streaming and stream.unsent_acks:
                 self._send(stream, 0, now)
 
@@ -302,14 +179,14 @@ class FlowControl:
         """Return when there is something to send or to open."""
         at = min(now + 1.0, self.reachability.due())
         hint = starved and self._deliveries_out
-        for stream in self._tasks.values():
+        for stream in self.streams.values():
             if not stream.streaming:
                 if stream.readable:
                     at = min(at, stream.retry_at)
                 continue
             if self.reachability.misses(stream):
                 continue
-            credit = self.limit.credit(stream, self._tasks, now)
+            credit = self.limit.credit(stream, self.streams, now)
             if stream.unsent_acks or credit:
                 at = min(at, _send_at(stream, credit, starved=starved))
             if hint:
@@ -319,7 +196,7 @@ class FlowControl:
     @property
     def _deliveries_out(self) -> bool:
         """Whether operators have unacked elements, given that no slice is here."""
-        return any(map(_BUFFERED, self._tasks.values()))
+        return any(map(_BUFFERED, self.streams.values()))
 
     def _send(self, stream: TaskStream, credit: int, now: float) -> None:
         self._effects.append(SendAck(stream.task, Ack(stream.give(credit, now), credit)))

@@ -2,19 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.protocol.control import TaskView
 from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.nearness import UNKNOWN_WORKER
+from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import ELEMENT_NBYTES, GroupsHeld, GroupsWanted, RoundEntry
 from penstock.protocol.types import TaskId
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
-from penstock.reader.core.flow_control import FlowControl, Limit
-from penstock.reader.core.group_buffer import GroupBuffer
+from penstock.reader.core.flow_control import FlowControl
+from penstock.reader.core.limits import Limit
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.round_log import RoundLog
 from penstock.reader.core.task_stream import FrameElements, FrameSlice, TaskStream
+
+
+class GroupBuffer:
+    """The buffered elements of one task that are not handed out, and its stream."""
+
+    def __init__(self, task: TaskId) -> None:
+        self.stream = TaskStream(task)
+        self.released = 0
+        """How many of its groups are rounds."""
+        self.refetched = False
+        """Whether released groups came again, which may be needed or not."""
+        self._next = 0
+        """The group that comes next on the stream; all that is needed of those before is here."""
+        self._groups: dict[int, FrameSlice] = {}
+
+    def __contains__(self, group: int) -> bool:
+        return group in self._groups
+
+    def get(self, group: int) -> FrameSlice | None:
+        """Return the element of *group*, if it is here."""
+        return self._groups.get(group)
+
+    @property
+    def held(self) -> GroupsHeld:
+        """The report of this task."""
+        return GroupsHeld(self.stream.task, self.stream.attempt, self._next)
+
+    def put(self, piece: FrameSlice) -> bool:
+        """Keep an element, if it is needed; return whether more is held than before."""
+        group = piece.frame.group
+        self.refetched = self.refetched or group < self.released
+        if group >= self._next:
+            known = self._groups.setdefault(group, piece)
+            self.stream.slices.append(known)
+            self.stream.nbytes += known.nbytes
+        more = group + 1 > self._next
+        self._next = max(self._next, group + 1)
+        return more
+
+    def discard(self, group: int) -> None:
+        """Drop the element of *group*, if it is here: its bytes are free."""
+        piece = self._groups.pop(group, None)
+        if piece is not None and piece in self.stream.slices:
+            self.stream.deliver(piece)
+
+    def let_go(self) -> None:
+        """Drop all elements."""
+        self._groups.clear()
+        self.stream.clear()
+
+    def keep(self, wanted: Iterable[int]) -> None:
+        """Drop released groups that are not *wanted*: they were handed out, or are skipped."""
+        needed, self.refetched = set(wanted), False
+        for group in [g for g in self._groups if g < self.released and g not in needed]:
+            self.discard(group)
+
+    def renew(self) -> None:
+        """Drop groups that are not released: another attempt makes all of these groups again."""
+        for group in [g for g in self._groups if g >= self.released]:
+            self.discard(group)
+
+    def seek(self, wanted: Iterable[int]) -> int:
+        """Return the first group to be sent: of released groups those *wanted*, then all others.
+
+        The worker sends buffered groups again only if they follow a gap. Until then they use no
+        room, because the groups that fill the gap may need it.
+        """
+        gaps = (group for group in wanted if group not in self._groups)
+        first = min(gaps, default=self.released)
+        if first >= self.released:
+            first = self.released
+            while first in self._groups:
+                first += 1
+        self._next = first
+        before = [piece for piece in self.stream.slices if piece.frame.group < first]
+        self.stream.slices, self.stream.nbytes = before, sum(piece.nbytes for piece in before)
+        return first
+
+    def missing(self, wanted: Iterable[int]) -> bool:
+        """Return whether the stream, as it continues, leaves out some group of *wanted*."""
+        return any(group < self._next and group not in self._groups for group in wanted)
+
+    def settle(self, floor: int) -> None:
+        """Pass on that all consumers have taken all elements below *floor*."""
+        if floor > self.stream.acked.floor:
+            self.stream.acked = AckedSet(floor)
+            self.stream.unsent_acks = RangeSet(((0, floor),))
 
 
 class GroupStreams:
@@ -29,7 +117,7 @@ class GroupStreams:
         effects: list[ReaderEffect],
     ) -> None:
         self.tasks: dict[TaskId, TaskStream] = {}
-        self.flow_control = FlowControl(self.tasks, limit, effects)
+        self.flow_control = FlowControl(self.tasks, limit, effects, charge=ELEMENT_NBYTES)
         self._index, self._log, self._membership = index, log, membership
         self._effects = effects
         self._buffers: dict[TaskId, GroupBuffer] = {}
@@ -74,15 +162,9 @@ class GroupStreams:
         Return whether more is held than before.
         """
         stream = self.tasks.get(frame.task)
-        if stream is None or not stream.streaming or frame.subscription != stream.subscription:
+        if stream is None or not stream.expects(frame):
             return False
-        if frame.attempt != stream.attempt:
-            return False
-        if not stream.answered:
-            self.flow_control.reachability.answered(stream, now)
-        nbytes += ELEMENT_NBYTES
-        stream.balance -= nbytes
-        stream.heard_at, stream.breaks = now, 0
+        nbytes = self.flow_control.on_frame(stream, nbytes, now)
         self._refused.pop(frame.task, None)
         self._arrivals += 1
         piece = FrameSlice(frame, load, nbytes, self._arrivals, frame.first, frame.first + 1)
@@ -103,7 +185,7 @@ class GroupStreams:
             if refused is not None and seq > refused:
                 self._refused[task] = None
                 self.tasks[task].failure = None
-                self._open(task, now)
+                self.open(task, now)
 
     def on_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of an attempt.
@@ -117,16 +199,15 @@ class GroupStreams:
             self._refused[end.task] = self._membership.seq
             self._effects.append(SendHeartbeat())
 
-    def close_all(self) -> None:
-        """Close every stream: this reader's id is not valid any more."""
-        for stream in self.tasks.values():
-            self.flow_control.close(stream)
-
-    def open_all(self, now: float) -> None:
-        """Subscribe to each readable task that has no stream."""
-        for task, stream in self.tasks.items():
-            if stream.readable and not stream.streaming and now >= stream.retry_at:
-                self._open(task, now)
+    def open(self, task: TaskId, now: float) -> None:
+        """Subscribe, even to a stream that ended: it sends needed elements again."""
+        member, buffer = self._membership, self._buffers[task]
+        if member.reader is None or member.leaving or buffer.stream.worker is None:
+            return
+        buffer.stream.ended = False
+        first = buffer.seek(e.group for e in self._log.wanted() if e.task == task)
+        wants = GroupsWanted(self._index, first)
+        self.flow_control.open(buffer.stream, member.reader, now, wants)
 
     def fetch_missing(self, now: float) -> None:
         """Ask again for elements that were here, and are needed once more."""
@@ -135,7 +216,7 @@ class GroupStreams:
             if buffer is None or not buffer.missing(groups):
                 continue
             if buffer.stream.streaming or buffer.stream.ended:
-                self._open(task, now)
+                self.open(task, now)
 
     def raise_refusal(self) -> None:
         """Raise what a worker refused this consumer for; failures of pipelines end the pass."""
@@ -168,16 +249,6 @@ class GroupStreams:
         for entry in self._log.wanted():
             wanted.setdefault(entry.task, []).append(entry.group)
         return wanted
-
-    def _open(self, task: TaskId, now: float) -> None:
-        """Subscribe, even to a stream that ended: it sends needed elements again."""
-        member, buffer = self._membership, self._buffers[task]
-        if member.reader is None or member.leaving or buffer.stream.worker is None:
-            return
-        buffer.stream.ended = False
-        first = buffer.seek(e.group for e in self._log.wanted() if e.task == task)
-        wants = GroupsWanted(self._index, first)
-        self.flow_control.open(buffer.stream, member.reader, now, wants)
 
 
 def is_refused(stream: TaskStream) -> bool:

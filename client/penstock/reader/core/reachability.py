@@ -1,4 +1,4 @@
-"""Which workers do not answer this reader: since when, and for how long that is remembered.
+"""Which workers a reader may read and prefers, and which of them do not answer it.
 
 A worker is *tried* from when a stream is opened or breaks until one is answered. A worker that was
 tried for a second in vain is *unreached*. The reader logs it, and its heartbeats say so, so that
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 from penstock.protocol.control import UnreachableWorker
+from penstock.protocol.nearness import TargetWorkers, WorkerProfile, distance, may_read
 from penstock.protocol.types import TaskId, WorkerId
 from penstock.reader.core.effects import AskWorker, ReaderEffect, TellLog
 from penstock.reader.core.task_stream import LONG_AGO, TaskStream
@@ -143,6 +144,32 @@ class Reachability:
         if trial is not None and trial.said:
             seconds = now - trial.since
             self._effects.append(TellLog(f"worker {worker} answers, after {seconds:.1f} s"))
+
+
+class Vicinity:
+    """The workers of *target*, as seen from a reader on *host*."""
+
+    def __init__(self, target: TargetWorkers = TargetWorkers.ANY, host: str = "") -> None:
+        self.in_process: Mapping[WorkerId, int] = {}
+        """The workers in the reader's own process, with their incarnations."""
+        self._target, self._host = target, host
+
+    def see(self, in_process: Mapping[WorkerId, int]) -> None:
+        """Note which workers are in this process now."""
+        self.in_process = in_process
+
+    def reads(self, worker: WorkerId, incarnation: int, profile: WorkerProfile) -> bool:
+        """Return whether this reader may read a worker."""
+        return may_read(self._target, profile, in_process=self._has(worker, incarnation))
+
+    def rank(self, worker: WorkerId, incarnation: int, profile: WorkerProfile) -> int:
+        """Return how far a worker is, where nearer ones are preferred; else 0."""
+        if self._target is TargetWorkers.ANY:
+            return 0
+        return distance(profile, self._host, in_process=self._has(worker, incarnation))
+
+    def _has(self, worker: WorkerId, incarnation: int) -> bool:
+        return self.in_process.get(worker) == incarnation
 
 
 def _line(worker: WorkerId, trial: AnswerTrial, tasks: list[TaskId], now: float) -> str:

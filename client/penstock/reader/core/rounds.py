@@ -8,30 +8,64 @@ order (see `penstock.protocol.rounds`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+from penstock.element import Element
 from penstock.errors import DatasetError
-from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
+from penstock.protocol.control import ReaderHeartbeat, ReaderView
 from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundsReport
-from penstock.protocol.types import IterationId, ReaderStatus, TaskId
-from penstock.reader.core.ack_collector import AckCollector
-from penstock.reader.core.consumer import Consumer
-from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
-from penstock.reader.core.flow_control import Limit
+from penstock.protocol.types import IterationId
+from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.group_streams import GroupStreams
-from penstock.reader.core.known_tasks import KnownTasks
+from penstock.reader.core.limits import Limit
 from penstock.reader.core.membership import Membership
-from penstock.reader.core.round_answers import RoundAnswers, lost_error
 from penstock.reader.core.round_log import ROUNDS, RoundLog
-from penstock.reader.core.round_reports import RoundReports
-from penstock.reader.core.round_slice import BLOCK, RoundSlice
-from penstock.reader.core.save_barrier import SaveState
-from penstock.reader.core.session_core import NoElement, Unshared
-from penstock.reader.core.task_stream import LONG_AGO, FrameElements, FrameSlice
+from penstock.reader.core.round_reports import RoundAnswers, RoundReports, lost_error
+from penstock.reader.core.session_core import NoElement, SessionCore
+from penstock.reader.core.task_stream import FrameElements, FrameSlice, TaskStream
+
+BLOCK = 64
+"""The most rounds that are handed out at a time."""
 
 
-class RoundsCore(Unshared):
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Which consumer reads, of how many, and with which round it asks to begin.
+
+    One that is *strided* reads no rounds: it gets every n-th element of one order.
+    """
+
+    index: int
+    count: int
+    start_round: int | None = None
+    strided: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundSlice:
+    """The elements of consecutive rounds, from *start* to *stop*; see `Slice`."""
+
+    pieces: tuple[FrameSlice, ...]
+    start: int
+    stop: int
+
+    @property
+    def load(self) -> RoundSlice:
+        """See `Slice.load`."""
+        return self
+
+    def elements(self, start: int, stop: int) -> list[Element]:
+        """Return the elements of the rounds from *start* to *stop*."""
+        found: list[Element] = []
+        for piece in self.pieces[start - self.start : stop - self.start]:
+            found += piece.load.elements(piece.start, piece.stop)
+        return found
+
+
+class RoundsCore(SessionCore):
     """A consumer's end of an iteration that is read in rounds. *stamp* is when it began, in ns."""
 
     def __init__(  # as `ReaderCore`, and who it is
@@ -43,31 +77,16 @@ class RoundsCore(Unshared):
         consumer: Consumer,
         stamp: int,
     ) -> None:
-        super().__init__()
-        self.iteration, self.limit, self.process = iteration, limit, process
         # An element is this consumer's for ever: it needs no lease to hand it out.
-        self.membership = Membership(session_id, float("inf"))
-        self.save_state = SaveState()
-        self.log, self._known = RoundLog(), KnownTasks()
-        self.acks = AckCollector({ROUNDS: self.log})
-        self.is_waiting = self._over = False
-        self.waiting_for, self.on_readers, self.held_by = "", False, ""
-        self.on_consumers = False
+        member, effects = Membership(session_id, float("inf")), list[ReaderEffect]()
+        self.log = RoundLog()
+        self._groups = GroupStreams(consumer.index, self.log, member, limit, effects)
+        flow, ledgers = self._groups.flow_control, {ROUNDS: self.log}
+        super().__init__(iteration, process, member, flow, ledgers, effects)
+        self._over = False
         self._consumer, self._stamp, self._start = consumer, stamp, consumer.start_round
         self._answers = RoundAnswers()
-        self._effects: list[ReaderEffect] = []
-        self._reports = RoundReports(consumer.count, self._report, self._effects)
-        self._groups = GroupStreams(consumer.index, self.log, self.membership, limit, self._effects)
-        self._flow_control = self._groups.flow_control
-        self.tasks, self.reachability = self._groups.tasks, self._flow_control.reachability
-        self.vicinity = self._flow_control.vicinity
-
-    owed = 0
-
-    @property
-    def lease_until(self) -> float:
-        """The time until which elements may be handed out: the lease's end; never at a barrier."""
-        return LONG_AGO if self.save_state.barrier is not None else self.membership.lease_until
+        self._reports = RoundReports(consumer.count, self._rounds_report, effects)
 
     @property
     def finished(self) -> bool:
@@ -96,47 +115,13 @@ class RoundsCore(Unshared):
 
     # --- the training loop ---
 
-    def next_slice(self, now: float, limit: int | None = None) -> RoundSlice | NoElement:
-        """Return the elements of the next rounds, at most *limit*, or why not; see `deliver`.
-
-        Raises:
-            ConsumerLost: when the round waits for a consumer that is gone.
-            PenstockError: what happened in the round at which the pass ended; each time.
-        """
-        tracked = self.acks.tracked
-        if not tracked:
-            self.loop_waiting()
-        first = self._first(now)
-        if isinstance(first, NoElement):
-            return first
-        free = now < self.membership.lease_until and (tracked or self.save_state.barrier is None)
-        if not free:
-            return NoElement.WAIT
-        start, pieces = self.log.next, [first]
-        most = BLOCK if limit is None else min(limit, BLOCK)
-        while len(pieces) < most and self.log.follows(start + len(pieces)):
-            piece = self._piece(start + len(pieces))
-            if piece is None:
-                break
-            pieces.append(piece)
-        return RoundSlice(tuple(pieces), start, start + len(pieces))
-
-    def look(self, now: float) -> bool | NoElement:
-        """Return whether `next_slice` has elements, or why not."""
-        piece = self._first(now)
-        return piece if isinstance(piece, NoElement) else True
-
     def locate(self, now: float) -> int | NoElement:
         """Return the first round that the loop has not had, or that it is not known yet."""
         self.acks.collect_acks(now, at_once=True)
         return self.round if self.log.known or self.finished else NoElement.WAIT
 
-    def permit(self, now: float) -> bool | NoElement:
-        """Return True if elements may be handed out, else that the loop has to wait."""
-        return now < self.lease_until or NoElement.WAIT
-
     def deliver(self, piece: RoundSlice, now: float) -> bool:
-        """Mark *piece*, from `next_slice`, delivered: it gets the next delivery tags."""
+        """See `SessionCore.deliver`."""
         if now >= (self.membership.lease_until if self.acks.tracked else self.lease_until):
             return False
         rounds = range(piece.start, piece.stop)
@@ -160,34 +145,7 @@ class RoundsCore(Unshared):
             # Who was lost may be back: the loop is told of what the dispatcher says from now on.
             self._answers.ask_for_lost(self.membership.seq)
             self._reports.want()
-        self.is_waiting = True
-        if self.save_state.barrier is None:
-            self.save_state.forget()
-
-    def loop_running(self, now: float) -> None:
-        """Note that the loop has got something, or has stopped waiting."""
-        self.is_waiting = False
-        self.save_state.forget()
-        self.acks.collect_soon(now)
-
-    def save(
-        self, label: str, timeout: float, now: float, *, without_missing: bool = False
-    ) -> SaveResult | None:
-        """Return the result of a save; stop at its barrier if that was not done before.
-
-        Raises:
-            PenstockError: when the job cannot be saved.
-        """
-        result = self.save_state.result(label)
-        if result is not None:
-            return result
-        if self.save_state.begin(label, timeout, without_missing=without_missing):
-            self.acks.halt(now)
-            if self.log.out_of_order:
-                self.save_state.barrier = None  # it goes on
-                raise self.log.order_error()
-            self._effects.append(SendHeartbeat())
-        return None
+        super().loop_waiting()
 
     def requeue(self, tags: RangeSet, now: float) -> None:
         """Hand the rounds with *tags* out again: the outermost iterator dropped them."""
@@ -210,102 +168,31 @@ class RoundsCore(Unshared):
         self._groups.fetch_missing(now)
         self._reports.soon(self.log.in_hand, now)
 
-    def leave(self, now: float) -> None:
-        """Deliver no more, and tell the dispatcher which elements were taken."""
-        self.stop(now)
-        self.is_waiting = False
-        if self.membership.leave():
-            self._effects.append(SendHeartbeat())
-
     def let_go(self) -> None:
         """See `SessionCore.let_go`."""
         self._groups.let_go()
 
-    def stop(self, now: float) -> None:
-        """Deliver no more."""
-        self.membership.revoke()
-        self.acks.halt(now)
-
     # --- the network ---
-
-    def heartbeat(self, now: float) -> ReaderHeartbeat:
-        """Return the heartbeat that is being sent now."""
-        self.acks.collect_acks(now, at_once=True)
-        member = self.membership
-        seq = member.next_seq(now)
-        if self.log.finished and member.reader is not None:
-            self._answers.say_end(seq)
-        return ReaderHeartbeat(
-            self.iteration,
-            member.session,
-            member.reader,
-            seq,
-            barrier=self.save_state.barrier,
-            leaving=member.leaving,
-            consumed=self.acks.consumed,
-            process=self.process,
-            unreachable=self.reachability.level(now),
-            rounds=self._reports.send(now),
-            tasks_as_of=self._known.as_of,
-        )
 
     def on_view(self, view: ReaderView, now: float) -> None:
         """Take over what the dispatcher says; an older view than the last is ignored."""
-        if not self.membership.concerns(view):
-            return
-        self.membership.revision = view.revision
-        if view.status is not ReaderStatus.LIVE:
-            self._on_removed(view)
-            return
-        if not self.membership.leaving:
-            self.membership.renew(view)
-        self.save_state.on_view(view)
-        self.waiting_for, self.on_consumers = view.waiting_for, view.on_readers
-        skipping = self.log.skips_ahead
-        # Of a pass that is over, the rest is here: only who came later begins where it ended.
-        if view.rounds is not None and not (view.finished and self.log.known):
-            self.log.on_view(view.rounds)
-            self._answers.on_answer(view.seq or 0)
-        self._over |= view.finished
-        self._groups.on_view(self._known.take(view), view.seq or 0, now)
-        if skipping or self._groups.refetched:
-            self._groups.keep_wanted()
-        self._groups.open_all(now)
+        super().on_view(view, now)
         self._reports.soon(self.log.in_hand, now)
-
-    def on_answered(self, task: TaskId, subscription: int, now: float) -> None:
-        """Note that a worker answered on a stream; it may have nothing to send yet."""
-        self._flow_control.on_answered(task, subscription, now)
-        self._send_credit(now)
 
     def on_frame(self, frame: FrameHeader, load: FrameElements, nbytes: int, now: float) -> None:
         """Keep an element, if its attempt and subscription are the current ones."""
         if self._groups.receive(frame, load, nbytes, now):
             self._reports.soon(self.log.in_hand, now)
-        self._send_credit(now)
+        self._send_acks(now)
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""
         self._groups.on_ended(subscription, end, now)
 
-    def on_stream_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
-        """Note that a stream broke: it is opened again after a while."""
-        self._flow_control.on_broken(task, subscription, why, now)
-
     def on_tick(self, now: float) -> None:
         """Do what time has made due."""
-        self.acks.collect_acks(now)
-        self._groups.open_all(now)
-        self.reachability.look(now, starved=self._starved)
-        self._send_credit(now)
+        super().on_tick(now)
         self._reports.soon(self.log.in_hand, now)
-
-    def due(self, now: float) -> float:
-        """Return when `on_tick` should be called next, if nothing else happens."""
-        if self.reader is None or self.membership.leaving:
-            return now + 1.0
-        said = min(self._flow_control.due_at(now, starved=False), self.acks.due(now))
-        return max(now, self._reports.due(self.log.in_hand, said))
 
     @property
     def ready(self) -> bool:
@@ -315,7 +202,7 @@ class RoundsCore(Unshared):
     # --- rounds ---
 
     def _first(self, now: float) -> FrameSlice | NoElement:
-        self._groups.open_all(now)
+        self._open_all(now)
         piece = self._piece(self.log.next)
         if piece is not None:
             return piece
@@ -330,6 +217,16 @@ class RoundsCore(Unshared):
         if asked and lost and self.log.entry(number) is None:
             raise lost_error(number, lost)
         return NoElement.WAIT
+
+    def _slice(self, first: FrameSlice, limit: int | None) -> RoundSlice:
+        start, pieces = self.log.next, [first]
+        most = BLOCK if limit is None else min(limit, BLOCK)
+        while len(pieces) < most and self.log.follows(start + len(pieces)):
+            piece = self._piece(start + len(pieces))
+            if piece is None:
+                break
+            pieces.append(piece)
+        return RoundSlice(tuple(pieces), start, start + len(pieces))
 
     def _end(self, now: float) -> NoElement:
         """Return that the pass is over: to operators, or to a loop when the dispatcher knows.
@@ -346,13 +243,22 @@ class RoundsCore(Unshared):
         entry = self.log.entry(number)
         return None if entry is None else self._groups.here(entry)
 
-    @property
-    def _starved(self) -> bool:
-        return self.is_waiting and not self.ready
+    def _check_order(self) -> None:
+        if self.log.out_of_order:
+            self.save_state.barrier = None  # the loop continues
+            raise self.log.order_error()
 
     # --- reports ---
 
-    def _report(self) -> RoundsReport:
+    def _report(self, plain: ReaderHeartbeat, now: float) -> ReaderHeartbeat:
+        if self.log.finished and plain.reader is not None:
+            self._answers.say_end(plain.seq)
+        return replace(plain, rounds=self._reports.send(now))
+
+    def _next_due(self, now: float) -> float:
+        return self._reports.due(self.log.in_hand, super()._next_due(now))
+
+    def _rounds_report(self) -> RoundsReport:
         taken = min(self.log.taken, self.log.view.released)  # more may be skipped than there is yet
         if self.reader is None:
             start = taken if self.log.known else self._start
@@ -363,20 +269,21 @@ class RoundsCore(Unshared):
 
     # --- what the dispatcher says ---
 
-    def _on_removed(self, view: ReaderView) -> None:
-        """Note that this reader left, or that the dispatcher gave it up: it joins again."""
-        if self.membership.leaving and view.status is ReaderStatus.LEFT:
-            self.membership.left = True
-        if view.reader != self.reader:
-            return
-        if self.membership.leaving:
-            self.membership.left = True
-            return
+    def _on_live_view(self, view: ReaderView, now: float) -> None:
+        self.on_consumers = view.on_readers
+        skipping = self.log.skips_ahead
+        # Of a pass that is over, the rest is here: only who came later begins where it ended.
+        if view.rounds is not None and not (view.finished and self.log.known):
+            self.log.on_view(view.rounds)
+            self._answers.on_answer(view.seq or 0)
+        self._over |= view.finished
+        self._groups.on_view(self._known.take(view), view.seq or 0, now)
+        if skipping or self._groups.refetched:
+            self._groups.keep_wanted()
+
+    def _on_expired(self) -> None:
         self.membership.reader, self.membership.known = None, False
         self._answers.on_removed()
-        self.save_state.on_removed()
-        self._groups.close_all()
-        self._effects.append(SendHeartbeat())
 
-    def _send_credit(self, now: float) -> None:
-        self._flow_control.send_due(now, starved=False)
+    def _open(self, stream: TaskStream, now: float) -> None:
+        self._groups.open(stream.task, now)

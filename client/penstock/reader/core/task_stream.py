@@ -247,6 +247,11 @@ class TaskStream:
         """Record that a worker runs it that this reader may not read."""
         self.attempt, self.fence, self.barred = attempt, max(self.fence, attempt), True
 
+    def expects(self, frame: FrameHeader) -> bool:
+        """Return whether *frame* is of the current attempt and subscription."""
+        mine = self.streaming and frame.subscription == self.subscription
+        return mine and frame.attempt == self.attempt
+
     def receive(self, frame: FrameHeader, load: FrameElements, nbytes: int, arrival: int) -> None:
         """Keep what is new in *frame*. Its bytes are free again with its last number."""
         below = RangeSet(((0, self.acked.floor),)) if self.acked.floor else NO_RANGES

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from penstock.element import Element
 from penstock.engine.iterator import Mark, OpIterator
 from penstock.engine.op_times import begin_wait, waited
 from penstock.engine.unacked import unacked_from
 from penstock.errors import StateError
-from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
+from penstock.reader.delivery.sessions import PassSession, PassSessions
 from penstock.runtime.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from penstock.reader.session.session import Session
 
 
 class SessionIterator(OpIterator):
@@ -75,7 +78,7 @@ class SessionIterator(OpIterator):
 class UntrackedIterator(OpIterator):
     """The elements of one iteration, acked as they are pulled. It has no state."""
 
-    def __init__(self, session: SessionApi) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._over = False
 

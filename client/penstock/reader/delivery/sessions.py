@@ -11,13 +11,12 @@ held.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
-from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.replay import Run
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
@@ -26,133 +25,8 @@ from penstock.runtime.interrupts import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.loop_time import LoopClock
-    from penstock.engine.unacked import AckTracker, UnackedBySession
-    from penstock.reader.delivery.output_block import LeaseHolder
-
-
-class SessionApi(Protocol):
-    """The session interface that a pass uses. See `penstock.reader.session.session.Session`."""
-
-    @property
-    def over(self) -> bool:
-        """Whether the pass is over for all readers."""
-        ...
-
-    @property
-    def ready(self) -> bool:
-        """Whether `pull` would not wait."""
-        ...
-
-    @property
-    def ready_here(self) -> bool:
-        """Whether `pull` would not wait, in the thread that brings elements; False in others."""
-        ...
-
-    @property
-    def session_id(self) -> str:
-        """The id by which the dispatcher knows this reader."""
-        ...
-
-    @property
-    def pass_read(self) -> PassRead:
-        """The pass that this session reads, and its position."""
-        ...
-
-    @property
-    def delivered(self) -> int:
-        """The next delivery tag; an interrupted `pull` may have lost elements before it."""
-        ...
-
-    @property
-    def lease_until(self) -> float:
-        """The time until which elements may be handed out, by the clock of leases."""
-        ...
-
-    def follow(self, tracker: AckTracker) -> None:
-        """Let *tracker* say which of the elements pulled are unacked."""
-        ...
-
-    def pull(self, limit: int | None = None, *, waiting: bool = False) -> list[Element]:
-        """Return the next elements, unacked; [] at end or flush.
-
-        *waiting* says that the loop itself waits for them, as `set_waiting` does.
-        """
-        ...
-
-    def more(self) -> bool:
-        """Wait for elements to pull; return False when the pass is over for all readers."""
-        ...
-
-    def expect(self, held: Iterable[Run]) -> None:
-        """Ask for *held*, unacked when a state was saved, before anything is pulled."""
-        ...
-
-    def held(self) -> tuple[Run, ...]:
-        """Return the delivered elements that are unacked, in the order of delivery."""
-        ...
-
-    def set_waiting(self, waiting: bool, /) -> None:
-        """Note whether the loop waits for an element."""
-        ...
-
-    def measured_by(self, loop: LoopClock | None) -> None:
-        """Tell the dispatcher what *loop* measures."""
-        ...
-
-    def await_lease(self) -> None:
-        """Wait until elements may be handed out."""
-        ...
-
-    @property
-    def lease(self) -> LeaseHolder:
-        """The lease alone, which is cheap to check before each element."""
-        ...
-
-    def requeue(self, tags: RangeSet) -> None:
-        """Requeue the elements with *tags*; they are never handed out here."""
-        ...
-
-    def save(self, label: str, timeout: float | None, *, without_missing: bool = False) -> bytes:
-        """Save the job, with all its readers; return its state."""
-        ...
-
-    @property
-    def round(self) -> int:
-        """The round of coordinated reads that comes next; 0 without any."""
-        ...
-
-    @property
-    def padding(self) -> bool:
-        """Whether the newest element delivered fills a group that was too short."""
-        ...
-
-    @property
-    def skipped(self) -> int:
-        """How many elements of its own this reader left out."""
-        ...
-
-    @property
-    def transport(self) -> Mapping[str, str]:
-        """The name of the transport by which each worker is read."""
-        ...
-
-    @property
-    def links(self) -> tuple[LinkTraffic, ...]:
-        """The traffic received from each worker."""
-        ...
-
-    @property
-    def awaited(self) -> str:
-        """In words, why a thread waits here; empty if no thread waits."""
-        ...
-
-    def skip_to(self, number: int, /) -> None:
-        """Deliver no round below *number*; skip its unacked elements, and do not requeue them."""
-        ...
-
-    def close(self) -> None:
-        """Leave: send the last acks, and close everything."""
-        ...
+    from penstock.engine.unacked import UnackedBySession
+    from penstock.reader.session.session import Session
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +38,7 @@ class PassSession:
     passes: PassNumbers
     saved: SavedJob
     """The entry that a state has for the pass once it is over."""
-    session: SessionApi | None
+    session: Session | None
     delivered: int = 0
     """How many elements were delivered; the next one's delivery tag."""
     ended: bool = False
@@ -249,7 +123,7 @@ class PassSessions:
         self,
         path: str,
         passes: PassNumbers,
-        make: Callable[[SavedJob | None], tuple[SavedJob, SessionApi | None]],
+        make: Callable[[SavedJob | None], tuple[SavedJob, Session | None]],
     ) -> PassSession:
         """Return the session of this pass; *make* opens it, from its saved job if there is one."""
         with self.lock:
@@ -279,9 +153,9 @@ class PassSessions:
         """Return every pass that may still matter, oldest first."""
         return self._sessions
 
-    def live(self) -> list[PassSession]:
-        """Return the passes that have a session."""
-        return [one for one in self._sessions if one.session is not None]
+    def live(self) -> list[tuple[PassSession, Session]]:
+        """Return the passes that have a session, each with its session."""
+        return [(one, one.session) for one in self._sessions if one.session is not None]
 
     def at(self, path: str) -> list[PassSession]:
         """Return the passes of the `distribute` at *path*."""
@@ -315,9 +189,9 @@ class PassSessions:
         for one in self._sessions:
             one.begun = one.begun or one.key in unacked
 
-    def read(self) -> list[SessionApi]:
+    def read(self) -> list[Session]:
         """Return the sessions that delivered elements."""
-        return [t.session for t in self._sessions if t.session is not None and t.delivered]
+        return [session for one, session in self.live() if one.delivered]
 
     def passes_of(self, sessions: Sequence[PassSession], repeats: Sequence[str]) -> dict[str, int]:
         """Return the pass at which each of *repeats* must start to read all *sessions* again."""
@@ -337,10 +211,8 @@ class PassSessions:
     def ask(self, waiting: bool) -> None:
         """Note whether the loop waits for an element."""
         self.asking = waiting
-        for one in self._sessions:
-            session = one.session
-            if session is not None:
-                session.set_waiting(waiting)
+        for _, session in self.live():
+            session.set_waiting(waiting)
 
     def detach(self) -> None:
         """Detach the current operators: elements that they pull from now on are requeued."""
@@ -372,19 +244,17 @@ class PassSessions:
 
     def end(self) -> None:
         """Leave all passes at the end: states say that they are over."""
-        for one in self.live():
-            if one.session is not None:
-                self._leave(one, one.session)
+        for one, session in self.live():
+            self._leave(one, session)
 
     def close(self) -> None:
         """Leave all passes."""
         with self.lock:
             self._closed = True
-        for one in self.live():
-            if one.session is not None:
-                one.session.close()
+        for _, session in self.live():
+            session.close()
 
-    def _leave(self, one: PassSession, session: SessionApi) -> None:
+    def _leave(self, one: PassSession, session: Session) -> None:
         session.close()
         self.round_before = session.round
         self.skipped_before += session.skipped

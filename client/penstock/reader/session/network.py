@@ -37,7 +37,7 @@ from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.task_stream import Held
 from penstock.reader.session.line import Line
 from penstock.reader.session.link_traffic import LinkMeter
-from penstock.reader.session.trace import ReaderTrace
+from penstock.reader.session.payload import ReaderTrace
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
 from penstock.wire.dispatcher import DispatcherClient

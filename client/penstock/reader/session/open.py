@@ -1,4 +1,4 @@
-"""Register a dataset, open its iteration, and start a session."""
+"""Register a dataset, open its iteration, and start a session; say why that is not possible."""
 
 from __future__ import annotations
 
@@ -12,36 +12,45 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import uuid4
 
+import msgspec
+
 from penstock.environment.detect import cluster_environment
 from penstock.errors import (
     Closed,
     ConfigError,
+    DatasetError,
     DefinitionTooLarge,
     JobMismatch,
     JobUsed,
+    PenstockError,
     UnknownDataset,
 )
 from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.definition import Definition
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.types import DatasetId
-from penstock.reader.core.consumer import Consumer
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit, Limit, TaskFrameLimit
-from penstock.reader.core.in_order_limits import InOrderByteLimit, InOrderFrameLimit
-from penstock.reader.core.rounds import RoundsCore
+from penstock.reader.core.limits import (
+    ByteLimit,
+    FrameLimit,
+    InOrderByteLimit,
+    InOrderFrameLimit,
+    Limit,
+    TaskFrameLimit,
+)
+from penstock.reader.core.reachability import Vicinity
+from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.state_machine import ReaderCore
-from penstock.reader.core.vicinity import Vicinity
-from penstock.reader.session.call import call_dispatcher
-from penstock.reader.session.line import Line
-from penstock.reader.session.local_workers import check_local
-from penstock.reader.session.mismatch import explained
+from penstock.reader.session.line import Line, call_dispatcher
 from penstock.reader.session.network import SessionConfig
 from penstock.reader.session.session import Session
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread, short_turns
 from penstock.runtime.malloc import freed_memory, tune
 from penstock.runtime.versions import versions
+from penstock.serialization.fingerprint import explain_difference
+from penstock.transport.in_process import here
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 
@@ -230,3 +239,61 @@ async def _call(spec: ReadSpec, line: Line, call: Callable[[DispatcherClient], A
 async def _explained(spec: ReadSpec, error: JobMismatch, definition: bytes) -> JobMismatch:
     async with connect(spec.address) as channel:
         return await explained(error, definition, DispatcherClient(channel).get_definition)
+
+
+Fetch = Callable[[DatasetId], Awaitable[bytes]]
+"""Return the definition of a registered dataset."""
+
+
+async def explained(error: JobMismatch, mine: bytes, fetch: Fetch) -> JobMismatch:
+    """Return *error* with the first difference between the job's pipeline and *mine*.
+
+    It is *error* itself where the two are alike, or the job's cannot be had any more.
+    """
+    if not error.dataset:
+        return error
+    difference = ""
+    with suppress(PenstockError):
+        theirs = Definition.from_bytes(await fetch(DatasetId(error.dataset)))
+        difference = explain_difference(theirs, Definition.from_bytes(mine))
+    if not difference:
+        return error
+    return JobMismatch(f"{error}. Of the job's pipeline and this one, {difference}", error.dataset)
+
+
+NAMED = 4
+
+
+class _Worker(msgspec.Struct):
+    address: str
+    incarnation: int
+
+
+class _Status(msgspec.Struct):
+    workers: list[_Worker]
+
+
+async def check_local(dispatcher: str, status: Callable[[], Awaitable[bytes]]) -> None:
+    """Refuse to read workers in this process if *dispatcher*, by its *status*, knows of none.
+
+    Raises:
+        DatasetError: naming the workers that it knows.
+    """
+    mine = here()
+    known = msgspec.json.decode(await status(), type=_Status).workers
+    if any(mine.get(worker.address) == worker.incarnation for worker in known):  # type: ignore[call-overload]
+        return
+    raise DatasetError(
+        f"target_workers='LOCAL' reads workers in this process, and there is none: {_found(known)} "
+        f"at the dispatcher at {dispatcher}. Start one here, and keep it while you read: "
+        f"penstock_worker.WorkerServer(WorkerConfig({dispatcher!r})); or read with "
+        "target_workers='AUTO'"
+    )
+
+
+def _found(known: list[_Worker]) -> str:
+    if not known:
+        return "no worker is registered"
+    names = ", ".join(worker.address for worker in known[:NAMED])
+    more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return f"{names}{more}, in other processes, registered"

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from penstock.element import Element
 from penstock.errors import Closed, PenstockError, Reentered, Superseded, UnknownIteration
@@ -20,13 +20,11 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.effects import ReaderEffect
-from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
 from penstock.reader.core.task_stream import FrameSlice
-from penstock.reader.session import open_sessions
-from penstock.reader.session.deadlines import WaitTimeout, leaves_owing, wait_reason
+from penstock.reader.session.answers import OPEN, WAKE_EVERY, SessionAnswers, state_of
+from penstock.reader.session.deadlines import Ticks, WaitTimeout, leaves_owing, wait_reason
 from penstock.reader.session.decompress_ahead import DecompressAhead
-from penstock.reader.session.measured import WAKE_EVERY, MeasuredSession
 from penstock.reader.session.network import (
     CLOSE_WITHIN,
     OWING,
@@ -35,23 +33,16 @@ from penstock.reader.session.network import (
     SessionNetwork,
 )
 from penstock.reader.session.payload import FramePayload
-from penstock.reader.session.rounds_read import RoundsRead
-from penstock.reader.session.save_result import state_of
-from penstock.reader.session.ticks import Ticks
-from penstock.reader.session.unacked_read import UnackedRead
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.interrupts import SingleEntry, outcome
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("penstock.reader")
 
 T = TypeVar("T")
 
 
-class Session(MeasuredSession, RoundsRead, UnackedRead):
+class Session(SessionAnswers):
     """One training loop's reading of an iteration. Close it; `close` may come from any thread.
 
     *held* is what it keeps open beside the network, and closes last.
@@ -72,7 +63,7 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
         self._network = SessionNetwork(self, *config.network)
         self._running = loop.spawn(self._run())
         self._running.add_done_callback(self._network_over)
-        open_sessions.add(self)
+        OPEN.add(self)
 
     # --- operators behind the reader, and the outermost iterator ---
 
@@ -89,7 +80,7 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
             WaitedTooLong: when the dispatcher or all workers are absent for too long.
             NotAsBefore: when what was to be replayed does not come first.
         """
-        open_sessions.check_process(self._process)
+        self.check_process()
         try:
             replay = self.core.replay
             while True:
@@ -160,7 +151,7 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
         Raises:
             WaitedTooLong: when the dispatcher is absent for too long.
         """
-        open_sessions.check_process(self._process)
+        self.check_process()
         if clock.now() >= self.core.lease_until:
             self._wait(self.core.permit)
 
@@ -168,11 +159,6 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
     def lease_until(self) -> float:
         """Until when elements may be handed out, by `penstock.runtime.clock`."""
         return self.core.lease_until
-
-    @property
-    def lease(self) -> Membership:
-        """The lease alone: a barrier stops the loop by itself."""
-        return self.core.membership
 
     @property
     def exists(self) -> bool:
@@ -186,7 +172,7 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""
-        open_sessions.check_process(self._process)
+        self.check_process()
         self._apply_change(self.core.requeue, tags)
 
     def save(
@@ -202,7 +188,7 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
             SaveFailed: the same for all readers; it says who is missing.
             WaitedTooLong: when the dispatcher is absent for longer than *timeout*.
         """
-        open_sessions.check_process(self._process)
+        self.check_process()
         timeout = self._config.timeout if timeout is None else timeout
         patience = WaitTimeout(timeout, clock.now(), "timeout={:g}")
 

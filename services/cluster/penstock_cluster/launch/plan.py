@@ -11,7 +11,7 @@ from penstock.credentials.local import is_loopback
 from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.environment.own_variables import TARGET
 from penstock.errors import ConfigError, DatasetError
-from penstock.reader.launched import dispatcher_of
+from penstock.reader.arguments import dispatcher_of
 from penstock.runtime.address import is_address
 
 LOOPBACK = "127.0.0.1"

@@ -24,11 +24,9 @@ from penstock.protocol.control import (
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.types import Checkpoint, Failure
 from penstock_worker.core.attempt_config import AttemptConfig, policy_of
-from penstock_worker.core.buffer_room import BufferRoom
-from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.checkpoints import AttemptCheckpoints
 from penstock_worker.core.counters import AttemptCounters
-from penstock_worker.core.delivery_policy import Parting, Sender, free
+from penstock_worker.core.delivery_policy import Parting
 from penstock_worker.core.events import (
     Effect,
     HeartbeatDue,
@@ -40,11 +38,10 @@ from penstock_worker.core.events import (
     StreamId,
 )
 from penstock_worker.core.link_speed import LinkSpeed
-from penstock_worker.core.restart_policy import RestartPolicy
-from penstock_worker.core.runner_times import RunnerTimes
+from penstock_worker.core.runner_history import RestartPolicy, RunnerTimes
 from penstock_worker.core.shared_cache import SharedCache
-from penstock_worker.core.slot_share import SlotShare
-from penstock_worker.core.streams import ReadStream
+from penstock_worker.core.shares import BufferRoom, CacheRoom, SlotShare
+from penstock_worker.core.sharing_readers import ReadStream, Sender, free
 from penstock_worker.runner.messages import (
     AddSplits,
     ErrorsCounted,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.types import WorkerId
 from penstock_worker.core.counters import WorkerCounters
-from penstock_worker.core.delivery_policy import DeliveryPolicy, Sender
+from penstock_worker.core.delivery_policy import DeliveryPolicy
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.round_groups import RoundGroups
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.core.sharing_readers import Sender
 from penstock_worker.core.strided import Strided
 
 A = TypeVar("A")
@@ -35,7 +36,7 @@ class AttemptConfig(Generic[A]):
     """Returns the number of an attempt's next run."""
 
 
-def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy:
+def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy[Any]:
     """Return who is to get what of an attempt."""
     if assignment.grouped is not None:
         return RoundGroups(assignment, assignment.grouped, sender)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from penstock_worker.core.attempt import Attempt
-from penstock_worker.core.buffer_room import LEAST
 from penstock_worker.core.events import Effect
+from penstock_worker.core.shares import LEAST
 
 
 def divide_buffer(attempts: Collection[Attempt], total: int, out: list[Effect]) -> None:

@@ -37,13 +37,11 @@ class Ownership:
         """The readers that have unacked elements."""
         return {reader for reader, unacked in self.unacked.items() if unacked}
 
-    def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count elements from *number* on: all if *produced* here, else those that readers have."""
-        if produced:
-            return self.head - number
+    @property
+    def had(self) -> RangeSet:
+        """The elements that readers have or had."""
         unacked = (span for ranges in self.unacked.values() for span in ranges.spans)
-        there = RangeSet.of(*self.acked.ranges.spans, *unacked)
-        return len(there - RangeSet.of((0, number)))
+        return RangeSet.of(*self.acked.ranges.spans, *unacked)
 
     def produce(self, start: int, stop: int, mine: RangeSet | None = None) -> RangeSet:
         """Add the elements *start* to *stop*, which are here; return those that are not acked.

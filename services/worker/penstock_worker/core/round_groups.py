@@ -12,19 +12,21 @@ floor on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from penstock.errors import Refused
-from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import ELEMENT_NBYTES, Grouped, Remainder
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
-from penstock_worker.core.delivery_policy import DeliveryCounts, Parting, Sender, free
+from penstock_worker.core.delivery_policy import (
+    DeliveryCounts,
+    DeliveryPolicy,
+    Parting,
+    parting_if_remade,
+)
 from penstock_worker.core.events import Effect, HeartbeatDue, StreamId
 from penstock_worker.core.frame_buffer import SHED
-from penstock_worker.core.streams import ReadStream
+from penstock_worker.core.sharing_readers import ReadStream, Sender, SharingReaders, free
 from penstock_worker.runner.messages import FrameReady
 
 BURST = 1 << 20
@@ -34,18 +36,19 @@ HEADER = 256
 """Bytes that each element's header counts in a burst, even if the element is small."""
 
 
-class RoundGroups:
+class RoundGroups(DeliveryPolicy[SharingReaders]):
     """See `DeliveryPolicy`. A consumer has at most one stream, from its newest reader."""
+
+    nbytes = 0
+    lost = False
+    all_sent = False
+    """The log of rounds tells whether there are more."""
 
     def __init__(self, assignment: TaskAssignment, grouped: Grouped, sender: Sender) -> None:
         self.floor = assignment.acked.floor
         """All consumers have taken all elements below this one."""
-        self.head = max(assignment.checkpoint.number, self.floor)
-        self.total: int | None = None
-        self.nbytes = 0
-        self.lost = False
-        self.in_doubt = 0
-        self._grouped, self._sender = grouped, sender
+        super().__init__(max(assignment.checkpoint.number, self.floor), sender)
+        self._grouped = grouped
         self._frames: dict[int, FrameReady] = {}
         """Frames by element number, in ascending order."""
         self._streams: dict[int, ReadStream] = {}
@@ -69,27 +72,18 @@ class RoundGroups:
         return self.total is not None and self.floor >= self._end
 
     @property
-    def all_sent(self) -> bool:
-        """Return False: the log of rounds tells whether there are more."""
-        return False
-
-    @property
     def readers(self) -> set[ReaderId]:
         """The readers that have a stream."""
         return {stream.reader for stream in self._streams.values()}
-
-    def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return nothing: consumers do not belong to trainers."""
-        return {}
 
     def counts(self) -> DeliveryCounts:
         """Return how many frames wait to be sent, and how many others are kept."""
         sent = sum(map(self._was_sent, self._frames))
         return DeliveryCounts(len(self._frames) - sent, sent, len(self._streams))
 
-    def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count elements from *number* on: all if *produced* here, else those that were taken."""
-        return max(0, (self.head if produced else self.floor) - number)
+    def _count_had(self, number: int) -> int:
+        """Count elements from *number* on that consumers have taken."""
+        return self.floor - number
 
     # --- what was made ---
 
@@ -174,7 +168,7 @@ class RoundGroups:
 
     def on_writable(self, stream: ReadStream) -> None:
         """Record that a stream could send another frame."""
-        stream.writable = True
+        super().on_writable(stream)
         self._note_due(stream)
 
     def close(self, stream: ReadStream) -> None:
@@ -206,9 +200,6 @@ class RoundGroups:
             passed.append(number)
         free([self._remove(number) for number in passed], out)
 
-    def on_tick(self) -> None:
-        """Nothing here depends on ticks."""
-
     def send_ready(self, out: list[Effect]) -> bool:
         """Send each stream with credit its next element, if that has been produced."""
         due, self._due = self._due, set()
@@ -219,13 +210,6 @@ class RoundGroups:
             elif stream.wants_frame:
                 self._send_burst(index, stream, out)
         return True
-
-    def wants_flush(self) -> bool:
-        """Return False: each element is a frame, and is sent as soon as it is produced."""
-        return False
-
-    def recall(self, out: list[Effect]) -> None:
-        """Recall nothing: a consumer's elements are of no use to other consumers."""
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
         """End with *failure* the streams that have all elements before it."""
@@ -240,9 +224,7 @@ class RoundGroups:
 
     def parting(self, *, failed: bool) -> Parting:
         """Return when to hand over; the next attempt remakes elements that a consumer lacks."""
-        if failed:
-            return Parting.LATER if self._streams else Parting.NOW
-        return Parting.AT_CHECKPOINT if self.total is None else Parting.NOW
+        return parting_if_remade(self, failed=failed)
 
     # --- inside ---
 

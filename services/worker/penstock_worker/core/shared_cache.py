@@ -1,8 +1,8 @@
 """Cached tasks: each trainer gets each element once, and all trainers share the same elements.
 
 A *window* keeps consecutive frames. If there is no room for an element that a trainer wants, the
-oldest frame is evicted. Each trainer has an `Ownership` over the same frames: its readers share its
-elements as the readers of an ordinary job do.
+oldest frame is evicted. Each trainer's readers share its elements as the
+readers of an ordinary job do, over the same frames.
 
 A trainer skips elements that are evicted while they are ready for it; the cache counts them. It
 also skips evicted elements that one of its readers requeues later. With `WhenFull.WAIT`, a frame is
@@ -12,30 +12,43 @@ evicted only after all trainers with live readers had it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.protocol.cache import Cached, TrainerProgress, WhenFull
 from penstock.protocol.control import TaskAssignment
-from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.data import Subscribe
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
-from penstock.protocol.types import Failure, ReaderId, ReaderStatus
-from penstock_worker.core.delivery_policy import DeliveryCounts, Parting, Sender
+from penstock.protocol.types import ReaderId, ReaderStatus
+from penstock_worker.core.delivery_policy import (
+    DeliveryCounts,
+    DeliveryPolicy,
+    Parting,
+    counts_of,
+    parting_if_remade,
+)
 from penstock_worker.core.events import Effect, HeartbeatDue, StreamId
 from penstock_worker.core.frame_buffer import BufferedFrame, FrameBuffer
 from penstock_worker.core.ownership import Ownership
-from penstock_worker.core.sharing_readers import SharingReaders, refuse
-from penstock_worker.core.streams import ReadStream
+from penstock_worker.core.sharing_readers import ReadStream, Sender, SharingReaders
 from penstock_worker.runner.messages import FrameReady
 
 EXPECTED_TICKS = 40
 """Ticks for which a new attempt keeps elements for readers of the attempt before it."""
 
 
-class _Trainer:
-    """A trainer of the task: its *readers*, and which of them are *live*."""
+class _Trainer(SharingReaders):
+    """The readers of one trainer, and which of them are *live*."""
 
-    def __init__(self, readers: SharingReaders, live: set[ReaderId], before: int) -> None:
-        self.readers, self.live, self.before = readers, live, before
+    def __init__(
+        self,
+        ownership: Ownership,
+        frames: FrameBuffer,
+        sender: Sender,
+        live: set[ReaderId],
+        before: int,
+    ) -> None:
+        super().__init__(ownership, frames, sender)
+        self.live, self.before = live, before
         self.expected = set(live)
         """Readers of an earlier attempt that have not opened a stream yet; kept for a while."""
         self.skipped = 0
@@ -43,9 +56,14 @@ class _Trainer:
         """Whether it has all elements, and the dispatcher knows."""
 
     @property
-    def ownership(self) -> Ownership:
-        """Which reader has which number; acked numbers are never sent to this trainer again."""
-        return self.readers.ownership
+    def readers(self) -> set[ReaderId]:
+        """The readers that this worker knows to be live."""
+        return self.live | super().readers
+
+    @property
+    def progress(self) -> TrainerProgress:
+        """Its progress, as heartbeats report it."""
+        return TrainerProgress(self.ownership.acked, self.skipped, self.before)
 
     def skip(self, numbers: RangeSet) -> None:
         """Skip *numbers*: the window no longer has them."""
@@ -64,13 +82,15 @@ class _Trainer:
         do not count either, because those loops may wait for it.
         """
         left = numbers - self.ownership.acked.ranges
-        if self.readers.any_has_operators():
+        if self.any_has_operators():
             return bool(left & self.ownership.ready)
-        return bool(left - self.readers.in_operators())
+        return bool(left - self.in_operators())
 
 
-class SharedCache:
-    """See `DeliveryPolicy`."""
+class SharedCache(DeliveryPolicy[_Trainer]):
+    """See `DeliveryPolicy`. Each trainer's readers are a group."""
+
+    lost = False
 
     def __init__(self, assignment: TaskAssignment, cached: Cached, sender: Sender) -> None:
         live: dict[str, set[ReaderId]] = {}
@@ -79,15 +99,12 @@ class SharedCache:
         # Of a trainer that came shortly before the last attempt's end nothing is known.
         places = [cached.trainers.get(name, TrainerProgress()) for name in live]
         floor = min((place.acked.floor for place in places), default=0)
-        self.head = max(assignment.checkpoint.number, floor)
-        self.total: int | None = None
-        self.lost = False
+        super().__init__(max(assignment.checkpoint.number, floor), sender)
         self.ahead = 0
         """The bytes of frames that no trainer has been sent any part of."""
         self._ahead: deque[tuple[int, int]] = deque()
         """The first number and the bytes of each of these frames."""
         self._waits = cached.when_full is WhenFull.WAIT
-        self._frames, self._sender = FrameBuffer(), sender
         self._names = dict(cached.readers)
         """The trainer of each reader that ever opened a stream."""
         self._trainers: dict[str, _Trainer] = {}
@@ -108,9 +125,7 @@ class SharedCache:
         reserved = {reader: unacked.get(reader, NO_RANGES) for reader in live}
         ownership = Ownership(self.head, place.acked, reserved)
         past = RangeSet.of((0, self.head))
-        gone = past - place.acked.ranges
-        for numbers in ownership.unacked.values():
-            gone = gone - numbers
+        gone = past - ownership.had
         trainer = self._add(name, ownership, live, place.before)
         trainer.skipped = place.skipped
         if known is None:
@@ -120,14 +135,19 @@ class SharedCache:
         ownership.drop(past)
 
     def _add(self, name: str, ownership: Ownership, live: set[ReaderId], before: int) -> _Trainer:
-        readers = SharingReaders(ownership, self._frames, self._sender)
-        trainer = self._trainers[name] = _Trainer(readers, live, before)
+        trainer = _Trainer(ownership, self.frames, self._sender, live, before)
+        self._trainers[name] = trainer
         return trainer
+
+    @property
+    def groups(self) -> Iterable[_Trainer]:
+        """One group of readers for each trainer."""
+        return self._trainers.values()
 
     @property
     def oldest(self) -> int:
         """The lowest number in the window, or the next number if the window is empty."""
-        frame = self._frames.oldest
+        frame = self.frames.oldest
         return self.head if frame is None else frame.start
 
     @property
@@ -135,11 +155,6 @@ class SharedCache:
         """The elements that no trainer needs, neither one that reads nor one that joins late."""
         floors = [t.ownership.acked.floor for t in self._trainers.values() if t.live]
         return AckedSet(min([*floors, self.oldest]))
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the window."""
-        return self._frames.nbytes
 
     @property
     def done(self) -> bool:
@@ -152,43 +167,17 @@ class SharedCache:
         return False
 
     @property
-    def in_doubt(self) -> int:
-        """How many elements were requeued because their reader expired."""
-        return sum(trainer.ownership.in_doubt for trainer in self._trainers.values())
-
-    @property
-    def readers(self) -> set[ReaderId]:
-        """The readers that this worker knows to be live."""
-        return {reader for t in self._trainers.values() for reader in (*t.live, *t.readers.readers)}
-
-    @property
     def starving(self) -> bool:
         """Whether a trainer has every element in the window, and wants more."""
-        return any(trainer.readers.starving for trainer in self._trainers.values())
+        return any(trainer.starving for trainer in self._trainers.values())
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
         """Return each trainer's progress."""
-        return {
-            name: TrainerProgress(t.ownership.acked, t.skipped, t.before)
-            for name, t in self._trainers.items()
-        }
+        return {name: trainer.progress for name, trainer in self._trainers.items()}
 
     def counts_of(self) -> Mapping[str, DeliveryCounts]:
         """Return for each trainer how many elements are ready or unacked."""
-        return {name: trainer.readers.counts() for name, trainer in self._trainers.items()}
-
-    def counts(self) -> DeliveryCounts:
-        """Return these counts, summed over trainers."""
-        each = self.counts_of().values()
-        ready, unacked = sum(one.ready for one in each), sum(one.unacked for one in each)
-        return DeliveryCounts(ready, unacked, sum(one.streams for one in each))
-
-    def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count elements from *number* on: all if *produced*, else those that one trainer has."""
-        if produced:
-            return self.head - number
-        each = (t.ownership.count_existing(number, produced=False) for t in self._trainers.values())
-        return max(each, default=0)
+        return {name: counts_of(trainer) for name, trainer in self._trainers.items()}
 
     # --- what was made ---
 
@@ -197,7 +186,7 @@ class SharedCache:
         if start >= stop:
             return False
         self.head = stop
-        self._frames.put(BufferedFrame(start, stop, frame))
+        self.frames.put(BufferedFrame(start, stop, frame))
         self.ahead += frame.nbytes
         self._ahead.append((start, frame.nbytes))
         for trainer in self._trainers.values():
@@ -206,14 +195,10 @@ class SharedCache:
 
     def on_ended(self, number: int, out: list[Effect]) -> None:
         """Record that there are *number* elements, or more if another runner produced more."""
-        self.total = max(number, self.head)
+        super().on_ended(number, out)
         out.append(HeartbeatDue())
         for trainer in self._trainers.values():
             self._settle(trainer, out)
-
-    def frames_of(self, run: int) -> tuple[FrameReady, ...]:
-        """Return the frames here that *run* produced."""
-        return self._frames.of(run)
 
     def shed(self) -> list[FrameReady]:
         """Evict and return the oldest frame, if a trainer wants more than there is room for."""
@@ -223,53 +208,28 @@ class SharedCache:
     def trim(self, nbytes: int) -> list[FrameReady]:
         """Evict and return the oldest frames beyond *nbytes*; a single one may be larger."""
         evicted = []
-        while self.nbytes > nbytes and len(self._frames) > 1 and (frame := self._evict()):
+        while self.nbytes > nbytes and len(self.frames) > 1 and (frame := self._evict()):
             evicted.append(frame)
         return evicted
-
-    def clear(self) -> list[FrameReady]:
-        """Remove and return all frames."""
-        return self._frames.clear()
 
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Reconcile the reader's unacked elements, and add its stream; return None if refused."""
-        if why := self._why_not(request):
-            refuse(self._sender, name, why, out)
-            return None
-        trainer = self._trainers.get(request.trainer) or self._join(request)
-        if not trainer.readers.may_open(name, request, out):
-            return None
-        self._names[request.reader] = request.trainer
-        trainer.live.add(request.reader)
-        trainer.expected.discard(request.reader)
-        trainer.readers.ack(request.acked.ranges)
-        stream = trainer.readers.open(name, request, out)
-        self._settle(trainer, out)
+        """Add a stream, and note that its reader is live; return None if it is refused."""
+        stream = super().open(name, request, out)
+        if stream is not None:
+            trainer = self._group(request.reader)
+            trainer.live.add(request.reader)
+            trainer.expected.discard(request.reader)
+            self._settle(trainer, out)
         return stream
-
-    def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack elements for the reader's trainer, and add the stream's new credit."""
-        stream.on_ack(ack)
-        trainer = self._trainer(stream.reader)
-        trainer.readers.ack(ack.acked)
-        self._settle(trainer, out)
-
-    def on_writable(self, stream: ReadStream) -> None:
-        """Record that a stream could send another frame."""
-        stream.writable = True
-
-    def close(self, stream: ReadStream) -> None:
-        """Forget a stream, and nothing else."""
-        self._trainer(stream.reader).readers.close(stream)
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
         """Requeue the unacked elements of *reader* that are in the window, and skip the others."""
-        trainer = self._trainer(reader)
+        trainer = self._group(reader)
         trainer.live.discard(reader)
         trainer.expected.discard(reader)
-        trainer.readers.remove_reader(reader, status, out)
+        super().remove_reader(reader, status, out)
         self._settle(trainer, out)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
@@ -279,8 +239,7 @@ class SharedCache:
             return
         for name, trainer in self._trainers.items():
             if name in cached.trainers:
-                trainer.readers.ack(cached.trainers[name].acked.ranges)
-                self._settle(trainer, out)
+                self._ack(cached.trainers[name].acked.ranges, (trainer,), out)
         for reader, name in cached.readers.items():
             if name in self._trainers and reader not in self._names:
                 self._names[reader] = name
@@ -288,45 +247,22 @@ class SharedCache:
 
     def on_tick(self) -> None:
         """Count a tick for every stream, and for expected readers that have not come."""
+        super().on_tick()
         self._ticks += 1
-        for trainer in self._trainers.values():
-            trainer.readers.on_tick()
-            if self._ticks >= EXPECTED_TICKS:
+        if self._ticks >= EXPECTED_TICKS:
+            for trainer in self._trainers.values():
                 trainer.expected.clear()
 
     def send_ready(self, out: list[Effect]) -> bool:
         """Send each trainer the elements that it may get now."""
         for trainer in self._trainers.values():
-            trainer.readers.send_ready(out, ended=self.total is not None)
+            trainer.send_ready(out, ended=self.total is not None)
         self._pass_ahead()
         return True
 
-    def wants_flush(self) -> bool:
-        """Return whether a stream must not wait for a full frame."""
-        return any(t.readers.starving and t.readers.wants_flush() for t in self._trainers.values())
-
-    def recall(self, out: list[Effect]) -> None:
-        """Ask readers to requeue elements that other readers of their trainer wait for."""
-        for trainer in self._trainers.values():
-            if not trainer.ownership.ready:
-                trainer.readers.recall(out, ended=self.total is not None)
-
-    def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End with *failure* the streams of trainers that have all elements before it."""
-        for trainer in self._trainers.values():
-            if failure is not None and not trainer.ownership.ready:
-                trainer.readers.end_streams(failure, out)
-
-    def end_streams(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End every stream."""
-        for trainer in self._trainers.values():
-            trainer.readers.end_streams(failure, out)
-
     def parting(self, *, failed: bool) -> Parting:
         """Return when to hand over; the next attempt remakes elements that a trainer lacks."""
-        if failed:
-            return Parting.LATER if self.counts().streams else Parting.NOW
-        return Parting.AT_CHECKPOINT if self.total is None else Parting.NOW
+        return parting_if_remade(self, failed=failed)
 
     # --- inside ---
 
@@ -335,8 +271,6 @@ class SharedCache:
         reader, trainer = request.reader, request.trainer
         if not trainer:
             return f"is cached, and reader {reader} names no trainer"
-        if request.wants is not None:
-            return f"is cached, and reader {reader} wants groups of coordinated reads"
         before = self._names.get(reader, trainer)
         if before != trainer:
             two = f"of trainer {before!r} cannot be of trainer {trainer!r}"
@@ -344,15 +278,32 @@ class SharedCache:
         return ""
 
     def _join(self, request: Subscribe) -> _Trainer:
-        """Add a new trainer; it begins with the oldest frame in the window."""
+        """Return the trainer of a reader; a new one begins with the oldest frame in the window."""
+        self._names[request.reader] = request.trainer
+        if (known := self._trainers.get(request.trainer)) is not None:
+            return known
         oldest, had = self.oldest, request.acked.ranges
         before = RangeSet.of((0, oldest)) - had
         ownership = Ownership(oldest, AckedSet(oldest), {})
         ownership.produce(oldest, self.head)
         return self._add(request.trainer, ownership, set(), len(before))
 
-    def _trainer(self, reader: ReaderId) -> _Trainer:
+    def _group(self, reader: ReaderId) -> _Trainer:
         return self._trainers[self._names[reader]]
+
+    def _concerned(self, one: _Trainer) -> Iterable[_Trainer]:
+        return (one,)
+
+    def _ack(self, numbers: RangeSet, groups: Iterable[_Trainer], out: list[Effect]) -> None:
+        """Mark *numbers* acked for the trainers *groups*; the window keeps their frames."""
+        for trainer in groups:
+            trainer.ack(numbers)
+            self._settle(trainer, out)
+
+    def _count_had(self, number: int) -> int:
+        """Count elements from *number* on that one trainer has."""
+        below = RangeSet.of((0, number))
+        return max((len(one.ownership.had - below) for one in self.groups), default=0)
 
     def _settle(self, trainer: _Trainer, out: list[Effect]) -> None:
         """Skip requeued elements that are gone, and report when the trainer has all elements."""
@@ -368,13 +319,13 @@ class SharedCache:
 
     def _evict(self) -> FrameReady | None:
         """Evict and return the oldest frame, unless it must be kept for a trainer."""
-        frame = self._frames.oldest
+        frame = self.frames.oldest
         if frame is None:
             return None
         span = frame.span
         if any(self._holds(t) and t.lacks(span) for t in self._trainers.values()):
             return None
-        self._frames.evict()
+        self.frames.evict()
         for trainer in self._trainers.values():
             trainer.evict(span)
         self._pass_ahead()

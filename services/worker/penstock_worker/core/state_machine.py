@@ -50,8 +50,8 @@ from penstock_worker.core.events import (
     StreamWritable,
     Tick,
 )
-from penstock_worker.core.runner_times import PastTimes
-from penstock_worker.core.streams import ReadStream
+from penstock_worker.core.runner_history import PastTimes
+from penstock_worker.core.sharing_readers import ReadStream
 from penstock_worker.runner.messages import (
     ArenaFull,
     CheckpointTaken,

@@ -10,8 +10,8 @@ from penstock.element import nbytes
 from penstock.frames.tensors import compressed_reply, element_reply
 from penstock.protocol.tensorflow import FoundTask
 from penstock.protocol.types import Mode
-from penstock.reader.launched import WholeName
-from penstock.reader.trainer import CrossTrainerCache
+from penstock.reader.agreement import CrossTrainerCache
+from penstock.reader.arguments import WholeName
 from penstock.service import ShardingPolicy, from_dataset_id
 
 MODES = (Mode.OFF, Mode.DYNAMIC, Mode.FILE, Mode.DATA, Mode.FILE_OR_DATA, Mode.HINT)

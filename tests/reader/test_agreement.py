@@ -1,10 +1,21 @@
+"""What the readers of a job must agree on, as `distribute` is asked for it."""
+
 import pytest
 
 from penstock.errors import DatasetError
+from penstock.protocol.cache import WhenFull
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
-from penstock.protocol.types import Codec, DatasetId, Mode, Versions
-from penstock.reader.coordination import Coordination, coordination_of, is_ordered
+from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions
+from penstock.reader.agreement import (
+    Coordination,
+    CrossTrainerCache,
+    Trainer,
+    coordination_of,
+    error_policy_of,
+    is_ordered,
+    trainer_of,
+)
 
 
 def given(index=None, consumers=None, job="j", **changes):
@@ -95,3 +106,84 @@ def test_consumers_of_one_order_read_no_rounds():
 def test_what_only_rounds_have_is_refused_of_one_order(asked):
     with pytest.raises(DatasetError, match=r"is for rounds, and .* Leave \w+ out, or ordered"):
         given(0, 2, ordered=True, **asked).without_rounds()
+
+
+def test_a_trainer_has_a_name():
+    assert CrossTrainerCache("one").trainer_id == "one"
+    for wrong in ("", "  ", None, 3, "x" * 100_000):
+        with pytest.raises(DatasetError, match="trainer_id"):
+            CrossTrainerCache(wrong)
+
+
+def test_a_trainer_says_who_it_is_and_what_all_agree_on():
+    asked = trainer_of(CrossTrainerCache("one"), "wait", "j", coordinated=False)
+
+    assert asked == Trainer("one", WhenFull.WAIT)
+    versions = Versions(2, "3.11", "0")
+    sent = asked.requested(
+        OpenIterationRequest(versions, DatasetId("d"), Mode.OFF, "j", 0, Codec.NONE)
+    )
+    assert (sent.trainer, sent.when_full) == ("one", "wait")
+
+
+def test_without_a_cache_there_is_no_trainer():
+    assert trainer_of(None, "skip", None, coordinated=True) is None
+
+
+@pytest.mark.parametrize(
+    ("cache", "when_full", "job", "coordinated", "words"),
+    [
+        (None, "wait", "j", False, "when_full='wait' is for a cross_trainer_cache"),
+        (None, "block", "j", False, "'skip' or 'wait', not 'block'"),
+        ("one", "skip", "j", False, r"CrossTrainerCache\(trainer_id\), not 'one'"),
+        (CrossTrainerCache("one"), "skip", None, False, "needs a job_name"),
+        (CrossTrainerCache("one"), "skip", "j", True, "num_consumers exclude each other"),
+    ],
+)
+def test_a_cache_that_contradicts_other_arguments_is_named_with_a_remedy(
+    cache, when_full, job, coordinated, words
+):
+    with pytest.raises(DatasetError, match=words):
+        trainer_of(cache, when_full, job, coordinated=coordinated)
+
+
+REQUEST = OpenIterationRequest(
+    Versions(PROTOCOL, "3.11", "0"), "d", Mode.DYNAMIC, "j", 1, Codec.NONE
+)
+
+
+@pytest.mark.parametrize("most", [None, 0, 7])
+def test_what_is_asked_for_is_requested(most):
+    asked = error_policy_of("skip", most, coordinated=False)
+
+    sent = asked.requested(REQUEST)
+
+    assert (sent.on_error, sent.max_errors) == ("skip", most)
+
+
+def test_errors_are_raised_unless_something_else_is_asked_for():
+    sent = error_policy_of("raise", None, coordinated=True).requested(REQUEST)
+
+    assert (sent.on_error, sent.max_errors) == ("raise", None)
+
+
+@pytest.mark.parametrize(
+    ("on_error", "max_errors", "coordinated", "words"),
+    [
+        ("ignore", None, False, "on_error must be 'raise' or 'skip', not 'ignore'"),
+        (None, None, False, "on_error must be 'raise' or 'skip', not None"),
+        ("raise", 3, False, "max_errors=3 is for on_error='skip'"),
+        ("skip", -1, False, "max_errors .*-1"),
+        ("skip", 1.5, False, "max_errors .*1.5"),
+        ("skip", True, False, "max_errors .*True"),
+        ("skip", None, True, "num_consumers exclude each other.*ignore_errors"),
+    ],
+)
+def test_what_makes_no_sense_is_named_with_a_remedy(on_error, max_errors, coordinated, words):
+    with pytest.raises(DatasetError, match=words):
+        error_policy_of(on_error, max_errors, coordinated=coordinated)
+
+
+def test_under_static_sharding_nothing_is_skipped():
+    with pytest.raises(DatasetError, match="static sharding exclude each other.*ignore_errors"):
+        error_policy_of("skip", None, coordinated=False, static=True)

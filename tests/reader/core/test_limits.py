@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.reader.core.flow_control import MIN_WINDOW
-from penstock.reader.core.in_order_limits import InOrderByteLimit, InOrderFrameLimit
+from penstock.reader.core.limits import MIN_WINDOW, InOrderByteLimit, InOrderFrameLimit
 from penstock.reader.core.task_stream import TaskStream
 
 MIB = 1 << 20

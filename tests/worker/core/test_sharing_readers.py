@@ -24,8 +24,8 @@ from penstock_worker.core.events import (
     StreamWritable,
     Tick,
 )
+from penstock_worker.core.sharing_readers import CHEAP, EAGER, PATIENCE
 from penstock_worker.core.state_machine import WorkerCore
-from penstock_worker.core.streams import CHEAP, EAGER, PATIENCE
 from penstock_worker.runner.messages import (
     Flush,
     FrameReady,

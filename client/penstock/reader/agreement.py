@@ -1,4 +1,7 @@
-"""Reads of consumers, in rounds or in one order, as `distribute` is asked for them: checked."""
+"""The arguments of `distribute` on which all readers of a job must agree, checked.
+
+They are the consumers of rounds or of one order, the cross-trainer cache, and failed elements.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.options import check_count
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.cache import WhenFull
+from penstock.protocol.calls import OnError, OpenIterationRequest
+from penstock.protocol.malformed import glimpse
+from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Mode
-from penstock.reader.core.consumer import Consumer
+from penstock.reader.core.rounds import Consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +167,131 @@ def _asked_of_rounds(
         yield "patience", patience
     if start_round is not None:
         yield "start_round", start_round
+
+
+@dataclass(frozen=True)
+class CrossTrainerCache:
+    """Which trainer reads a job whose elements are made once for any number of trainers.
+
+    Args:
+        trainer_id: the trainer's name: its readers share its elements; another name gets them all
+            again, as far as they are still in the workers' windows.
+
+    Raises:
+        DatasetError: when *trainer_id* is no name.
+
+    >>> from penstock.service import CrossTrainerCache
+    >>> CrossTrainerCache("learning rate 0.1")
+    CrossTrainerCache(trainer_id='learning rate 0.1')
+    """
+
+    trainer_id: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.trainer_id
+        if not isinstance(given, str) or not given.strip():
+            raise DatasetError(
+                f"CrossTrainerCache: trainer_id must be a name that is not empty, not {given!r}"
+            )
+        if too_long(given):
+            raise DatasetError(
+                f"CrossTrainerCache: trainer_id may take {LONGEST_NAME} bytes: {glimpse(given)} "
+                f"has {len(given)} characters"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Who reads a cached job, and what all its trainers agree on."""
+
+    name: str
+    when_full: WhenFull
+
+    def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
+        """Return *request* with what all trainers must agree on."""
+        return replace(request, trainer=self.name, when_full=self.when_full.value)
+
+
+def trainer_of(
+    cache: Any, when_full: Any, job_name: str | None, *, coordinated: bool
+) -> Trainer | None:
+    """Return what the arguments of `distribute` ask for; None is a job without a cache.
+
+    Raises:
+        DatasetError: naming the argument, its value and what to do.
+    """
+    known = [policy.value for policy in WhenFull]
+    if not isinstance(when_full, str) or when_full not in known:
+        raise DatasetError(f"when_full must be {known[0]!r} or {known[1]!r}, not {when_full!r}")
+    if cache is None:
+        if when_full != WhenFull.SKIP.value:
+            raise DatasetError(
+                f"when_full={when_full!r} is for a cross_trainer_cache: without one, nobody skips"
+            )
+        return None
+    if not isinstance(cache, CrossTrainerCache):
+        raise DatasetError(
+            "cross_trainer_cache must be a penstock.service.CrossTrainerCache(trainer_id), not "
+            f"{cache!r}"
+        )
+    if job_name is None:
+        raise DatasetError(
+            f"distribute: cross_trainer_cache={cache!r} needs a job_name, under which trainers meet"
+        )
+    if coordinated:
+        raise DatasetError(
+            "distribute: cross_trainer_cache and num_consumers exclude each other: in a round all "
+            "consumers are at one element, and trainers of a cache go each at its own pace"
+        )
+    return Trainer(cache.trainer_id, WhenFull(when_full))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """The policy that all readers of a job share: skip at most *most* elements of a pass."""
+
+    on_error: OnError = OnError.RAISE
+    most: int | None = None
+
+    @property
+    def skips(self) -> bool:
+        """Whether elements may be left out."""
+        return self.on_error is OnError.SKIP
+
+    def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
+        """Return *request* with what all readers must agree on."""
+        return replace(request, on_error=self.on_error.value, max_errors=self.most)
+
+
+def error_policy_of(
+    on_error: Any, max_errors: Any, *, coordinated: bool, static: bool = False
+) -> ErrorPolicy:
+    """Return what the arguments of `distribute` ask for.
+
+    Raises:
+        DatasetError: naming the argument, its value and what to do.
+    """
+    known = [policy.value for policy in OnError]
+    if not isinstance(on_error, str) or on_error not in known:
+        raise DatasetError(f"on_error must be {known[0]!r} or {known[1]!r}, not {on_error!r}")
+    skips = on_error == OnError.SKIP.value
+    if max_errors is not None and not skips:
+        raise DatasetError(
+            f"max_errors={max_errors!r} is for on_error='skip': with {on_error!r} the first error "
+            "is raised"
+        )
+    if skips and coordinated:
+        raise DatasetError(
+            "distribute: on_error='skip' and num_consumers exclude each other: what is left out "
+            "would move all elements behind it to other rounds. Put ignore_errors() before what "
+            "makes groups of num_consumers elements"
+        )
+    if skips and static:
+        raise DatasetError(
+            "distribute: on_error='skip' and static sharding exclude each other: each task makes "
+            "all elements up to where parts are cut, so one that fails in one task only would move "
+            "the parts against each other. Put ignore_errors() behind what may fail, or use DYNAMIC"
+        )
+    if max_errors is not None:
+        max_errors = check_count("distribute", "max_errors", max_errors, least=0)
+    return ErrorPolicy(OnError(on_error), max_errors)

@@ -13,7 +13,6 @@ from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import Codec, DatasetId, IterationId, ReaderId, TaskId, WorkerId
-from penstock_worker.core.buffer_room import LEAST
 from penstock_worker.core.events import (
     SendFrame,
     SendToRunner,
@@ -23,6 +22,7 @@ from penstock_worker.core.events import (
     StreamOpened,
     StreamWritable,
 )
+from penstock_worker.core.shares import LEAST
 from penstock_worker.core.state_machine import WorkerCore
 from penstock_worker.runner.messages import ArenaFull, FrameReady, SetRoom
 

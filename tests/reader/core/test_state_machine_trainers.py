@@ -7,7 +7,7 @@ from penstock.protocol.cache import CacheView
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import IterationId
 from penstock.reader.core.effects import TellLog
-from penstock.reader.core.flow_control import ByteLimit
+from penstock.reader.core.limits import ByteLimit
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
 from tests.reader.core.driven_core import LEASE, DrivenCore
