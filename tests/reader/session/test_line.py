@@ -121,7 +121,9 @@ def in_loop(no_threads_of_other_tests):
         yield lambda coro: loop.run(coro, WITHIN)
 
 
-def test_where_the_last_user_has_left_the_loop_it_is_closed_and_no_loop_begins(lines):
+def test_where_the_last_user_has_left_the_loop_it_is_closed_and_no_loop_begins(
+    lines, no_threads_of_other_tests
+):
     """What still runs in a loop that ends would wait for that end if it began another one."""
     closed = []
 
