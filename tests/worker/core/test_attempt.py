@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.control import Assignment, TaskAssignment
-from penstock.protocol.data import Ack, AllSent, Subscribe
-from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.types import Codec, DatasetId, IterationId, ReaderId, TaskId, WorkerId
+from penstock.protocol.control import TaskAssignment
+from penstock.protocol.data import Ack, AllSent
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec, DatasetId, IterationId, TaskId
 from penstock_worker.core.attempt import COPIED
 from penstock_worker.core.events import (
     HeartbeatDue,
@@ -16,32 +16,12 @@ from penstock_worker.core.events import (
     SendToRunner,
     StopRunner,
     StreamAcked,
-    StreamOpened,
     StreamWritable,
 )
-from penstock_worker.core.state_machine import WorkerCore
-from penstock_worker.runner.messages import FrameReady, FreeFrames, RunEnded
+from penstock_worker.runner.messages import FreeFrames, RunEnded
+from tests.worker.core.driven_task import core_with, made, of, opens
 
 RUN = TaskAssignment(TaskId(1), 0, 1, IterationId(1), DatasetId("d"), 0, Codec.NONE, ordered=True)
-
-
-def core_with(run=RUN):
-    core = WorkerCore(WorkerId("host:1"), 7, None, 10**9)
-    core.handle(Assignment(1, 7, (run,), {}, 1.0), 0.0)
-    return core
-
-
-def made(first, stop, offset=0, nbytes=100):
-    return FrameReady(1, first, stop - first, offset, nbytes, b"", Codec.NONE, nbytes)
-
-
-def opens(stream, reader=1, acked=NOTHING_ACKED, buffered=NO_RANGES, credit=10**9):
-    request = Subscribe(ReaderId(reader), TaskId(1), 1, stream, acked, buffered, credit)
-    return StreamOpened(stream, request)
-
-
-def of(kind, effects):
-    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def told(effects):
@@ -49,7 +29,7 @@ def told(effects):
 
 
 def test_a_reader_is_told_once_when_it_has_all_there_is():
-    core = core_with()
+    core = core_with(RUN)
     core.handle(opens(1), 0.0)
     assert told(core.handle(made(0, 3), 0.0)) == []  # more may come
 
@@ -58,7 +38,7 @@ def test_a_reader_is_told_once_when_it_has_all_there_is():
 
 
 def test_it_is_not_told_while_something_waits_for_its_credit():
-    core = core_with()
+    core = core_with(RUN)
     core.handle(opens(1, credit=50), 0.0)
     core.handle(made(0, 3), 0.0)
     core.handle(made(3, 5, offset=128), 0.0)
@@ -71,7 +51,7 @@ def test_it_is_not_told_while_something_waits_for_its_credit():
 
 
 def test_each_reader_and_each_new_stream_is_told():
-    core = core_with()
+    core = core_with(RUN)
     core.handle(opens(1), 0.0)
     core.handle(made(0, 3), 0.0)
     core.handle(RunEnded(1, 3), 0.0)
@@ -90,7 +70,7 @@ def test_readers_of_a_job_without_order_are_told_too_so_that_their_last_acks_do_
 
 
 def test_the_dispatcher_is_told_at_once_that_it_has_ended_and_when_readers_have_it_all():
-    core = core_with()
+    core = core_with(RUN)
     core.handle(made(0, 3), 0.0)
     ended = core.handle(RunEnded(1, 3), 0.0)
     progress = core.heartbeat().progress[TaskId(1)]
@@ -108,7 +88,7 @@ def test_the_dispatcher_is_told_at_once_that_it_has_ended_and_when_readers_have_
 
 
 def test_its_runner_is_free_for_the_next_task_as_soon_as_it_has_ended():
-    core = core_with()
+    core = core_with(RUN)
     frame = made(0, 3, offset=64)
     core.handle(frame, 0.0)
 
@@ -124,7 +104,7 @@ def test_its_runner_is_free_for_the_next_task_as_soon_as_it_has_ended():
 
 @pytest.mark.parametrize("nbytes", [COPIED // 2, COPIED])
 def test_but_what_is_much_to_copy_stays_where_it_is_until_less_is_left(nbytes):
-    core = core_with()
+    core = core_with(RUN)
     for at in range(3):
         core.handle(made(at, at + 1, offset=at * nbytes, nbytes=nbytes), 0.0)
     core.handle(opens(1), 0.0)

@@ -21,7 +21,8 @@ from penstock_worker.core.events import (
 )
 from penstock_worker.core.round_groups import BURST, HEADER
 from penstock_worker.runner.messages import ArenaFull, CheckpointTaken, RunPaused
-from tests.worker.core.group_consumers import EACH, TASK, GroupConsumers
+from tests.worker.core.driven_task import TASK
+from tests.worker.core.group_consumers import EACH, GroupConsumers
 
 
 def of(kind, effects):

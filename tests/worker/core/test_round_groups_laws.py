@@ -9,7 +9,8 @@ from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Checkpoint
 from penstock_worker.core.events import DispatcherConnected, RunnerLost, StreamWritable
 from penstock_worker.runner.messages import ArenaFull, CheckpointTaken
-from tests.worker.core.group_consumers import EACH, TASK, GroupConsumers
+from tests.worker.core.driven_task import TASK
+from tests.worker.core.group_consumers import EACH, GroupConsumers
 
 
 class Consumer:
@@ -130,7 +131,7 @@ class World(GroupConsumers):
         elif attempt is not None:
             floor = attempt.delivery.floor
             assert len(self.places) <= max(0, attempt.delivery.head - floor)
-            assert all(number >= floor for number in self.places.values())
+            assert all(numbers[0] >= floor for numbers, _ in self.places.values())
             assert sum(100 for _ in self.places) == attempt.delivery.nbytes
             for consumer in self.consumers:
                 if consumer.stream in self.ends:

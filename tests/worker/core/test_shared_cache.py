@@ -12,7 +12,8 @@ from penstock.protocol.types import Checkpoint, Failure, ReaderStatus, TaskId
 from penstock_worker.core.events import DispatcherConnected, DrainRequested, RunnerLost, Tick
 from penstock_worker.core.shared_cache import EXPECTED_TICKS
 from penstock_worker.runner.messages import CheckpointTaken, RunFailed, RunPaused
-from tests.worker.core.cache_trainers import NBYTES, TASK, CacheTrainers, acked
+from tests.worker.core.cache_trainers import NBYTES, CacheTrainers, acked
+from tests.worker.core.driven_task import TASK
 
 WAIT = WhenFull.WAIT
 ONE, OTHER = 1, 2
@@ -140,11 +141,11 @@ def test_nothing_is_evicted_before_someone_wants_more():
     task.open(ONE, "a", credit=2 * NBYTES)
 
     assert task.make(10) == 4
-    assert task.evicted == []
+    assert task.freed == []
 
     task.ack(ONE, (0, 2), credit=3 * NBYTES)
     assert task.got(ONE) == numbers(0, 4)
-    assert task.evicted == [0]
+    assert task.freed == [0]
 
 
 def test_an_element_larger_than_the_window_stands_alone():
@@ -153,7 +154,7 @@ def test_an_element_larger_than_the_window_stands_alone():
     task.make(3)
 
     assert task.make(1, nbytes=1000) == 1
-    assert task.evicted == numbers(0, 3)
+    assert task.freed == numbers(0, 3)
     assert task.cache.nbytes == 1000
     assert task.make(2) == 2
     assert task.cache.nbytes == 200
@@ -167,7 +168,7 @@ def test_ahead_of_the_fastest_trainer_no_more_is_made_than_of_an_ordinary_task()
     assert task.make(50) == 3
     task.ack(ONE, credit=20 * NBYTES)
     assert task.make(50) == 20
-    assert task.evicted == []
+    assert task.freed == []
     assert task.cache.nbytes == 28 * NBYTES
 
 
@@ -177,7 +178,7 @@ def test_an_element_larger_than_what_may_be_made_ahead_needs_no_eviction():
     task.make(3)
 
     assert task.make(1, nbytes=50 * NBYTES) == 1
-    assert task.evicted == []
+    assert task.freed == []
 
 
 def test_the_tasks_of_a_job_have_equal_shares_and_give_up_what_is_beyond():

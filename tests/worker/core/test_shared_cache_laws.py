@@ -12,7 +12,8 @@ from penstock.protocol.ranges import NOTHING_ACKED, RangeSet
 from penstock.protocol.types import Checkpoint, ReaderStatus
 from penstock_worker.core.events import RunnerLost, StreamWritable, Tick
 from penstock_worker.runner.messages import CheckpointTaken
-from tests.worker.core.cache_trainers import NBYTES, TASK, CacheTrainers
+from tests.worker.core.cache_trainers import NBYTES, CacheTrainers
+from tests.worker.core.driven_task import TASK
 
 
 class Reader:

@@ -4,73 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.control import Assignment, TaskAssignment
-from penstock.protocol.data import Ack, Subscribe
-from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, RangeSet
-from penstock.protocol.types import (
-    Codec,
-    DatasetId,
-    IterationId,
-    ReaderId,
-    TaskId,
-    WorkerId,
-)
+from penstock.protocol.data import Ack
+from penstock.protocol.ranges import NO_RANGES
 from penstock_worker.core.events import (
-    SendFrame,
     SendRecall,
     SendToRunner,
     StreamAcked,
-    StreamOpened,
     StreamWritable,
     Tick,
 )
 from penstock_worker.core.sharing_readers import CHEAP, EAGER, PATIENCE
-from penstock_worker.core.state_machine import WorkerCore
 from penstock_worker.runner.messages import (
     Flush,
-    FrameReady,
     RunEnded,
 )
-
-ROOM = 10**9
-
-RUN = TaskAssignment(TaskId(1), 0, 1, IterationId(1), DatasetId("d"), 0, Codec.NONE)
-
-
-def core_with(run=RUN, readers=()):
-    core = WorkerCore(WorkerId("host:1"), 7, None, ROOM)
-    core.handle(order(1, run, readers), 0.0)
-    return core
-
-
-def order(revision, *runs, readers=()):
-    runs = tuple(run for run in runs if isinstance(run, TaskAssignment))
-    return Assignment(revision, 7, runs, dict(readers), 1.0)
-
-
-def made(first, stop, offset=0, nbytes=100, run=1):
-    return FrameReady(run, first, stop - first, offset, nbytes, b"", Codec.NONE, nbytes)
-
-
-def opens(
-    stream, reader=1, subscription=None, acked=NOTHING_ACKED, buffered=NO_RANGES, credit=10**9
-):
-    number = stream if subscription is None else subscription
-    return StreamOpened(
-        stream, Subscribe(ReaderId(reader), TaskId(1), 1, number, acked, buffered, credit)
-    )
-
-
-def runs(*spans):
-    return RangeSet.of(*spans)
-
-
-def frames(effects):
-    return [(e.stream, e.header.ranges.spans) for e in effects if isinstance(e, SendFrame)]
-
-
-def of(kind, effects):
-    return [effect for effect in effects if isinstance(effect, kind)]
+from tests.worker.core.driven_task import RUN, core_with, frames, made, of, opens, runs
 
 
 @pytest.mark.parametrize(("unacked", "wants"), [(EAGER - 1, 1), (EAGER, 0)])

@@ -10,17 +10,14 @@ from penstock.protocol.control import (
     SkippedError,
     SkippedErrors,
     SplitGrant,
-    TaskAssignment,
 )
-from penstock.protocol.data import Ack, StreamEnd, Subscribe
-from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.data import Ack, StreamEnd
+from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
     Checkpoint,
     Codec,
-    DatasetId,
     Failure,
-    IterationId,
     ReaderId,
     ReaderStatus,
     TaskId,
@@ -31,13 +28,11 @@ from penstock_worker.core.events import (
     RequestSplits,
     RunnerLost,
     SendEnd,
-    SendFrame,
     SendToRunner,
     StartRunner,
     StopRunner,
     StreamAcked,
     StreamClosed,
-    StreamOpened,
     StreamWritable,
     Tick,
 )
@@ -46,7 +41,6 @@ from penstock_worker.runner.messages import (
     CheckpointTaken,
     CodecChosen,
     ErrorsCounted,
-    FrameReady,
     FreeFrames,
     RunEnded,
     RunFailed,
@@ -54,46 +48,7 @@ from penstock_worker.runner.messages import (
     SplitsNeeded,
 )
 from penstock_worker.task_stats import task_stats
-
-ROOM = 10**9
-
-RUN = TaskAssignment(TaskId(1), 0, 1, IterationId(1), DatasetId("d"), 0, Codec.NONE)
-
-
-def core_with(run=RUN, readers=()):
-    core = WorkerCore(WorkerId("host:1"), 7, None, ROOM)
-    core.handle(order(1, run, readers), 0.0)
-    return core
-
-
-def order(revision, *runs, readers=()):
-    runs = tuple(run for run in runs if isinstance(run, TaskAssignment))
-    return Assignment(revision, 7, runs, dict(readers), 1.0)
-
-
-def made(first, stop, offset=0, nbytes=100, run=1):
-    return FrameReady(run, first, stop - first, offset, nbytes, b"", Codec.NONE, nbytes)
-
-
-def opens(
-    stream, reader=1, subscription=None, acked=NOTHING_ACKED, buffered=NO_RANGES, credit=10**9
-):
-    number = stream if subscription is None else subscription
-    return StreamOpened(
-        stream, Subscribe(ReaderId(reader), TaskId(1), 1, number, acked, buffered, credit)
-    )
-
-
-def runs(*spans):
-    return RangeSet.of(*spans)
-
-
-def frames(effects):
-    return [(e.stream, e.header.ranges.spans) for e in effects if isinstance(e, SendFrame)]
-
-
-def of(kind, effects):
-    return [effect for effect in effects if isinstance(effect, kind)]
+from tests.worker.core.driven_task import ROOM, RUN, core_with, frames, made, of, opens, order, runs
 
 
 def test_a_later_attempt_drops_what_is_acked_and_keeps_what_is_unacked_for_its_holder():
