@@ -51,7 +51,7 @@ def test_while_nobody_answers_it_says_so_once_and_goes_on(caplog):
     answered = [speaking.now() for _ in range(3)]
 
     assert answered == [False, False, True]
-    assert caplog.text.count("training goes on") == 1
+    assert caplog.text.count("training continues") == 1
     assert speaking.silent_for == 0
     assert heard == [PreemptionVerdict(5)]
 

@@ -28,14 +28,14 @@ REPORT_EVERY = 0.25
 """Seconds between two reports."""
 
 AWAY = 5.0
-"""Seconds without an answer after which steps are made without one: the dispatcher may be away
-for long. One that restarts meanwhile finds nobody beyond the step that was agreed."""
+"""Seconds without an answer after which the trainer makes steps without one. If the dispatcher
+restarts within this time, no trainer is beyond the agreed step."""
 
 OTHERS_SAVE = 120.0
 """Seconds for which a trainer that has saved waits for the others."""
 
 SAVES = 3.0
-"""So many times as long as a save takes is left of the grace period when all stop."""
+"""All trainers stop when this many times the duration of a save is left of the grace period."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class PreemptionHandler:
             raise Closed("this PreemptionHandler was closed: make another one to continue")
 
     def _await_leave(self) -> None:
-        """Wait for leave to make the next step, unless the dispatcher is away for long."""
+        """Wait until the next step is allowed, or the dispatcher has not answered for long."""
         while self._steps >= self._verdict.allowed and not self._over.is_set():
             if self._alone and self._reports.silent_for >= AWAY:
                 break

@@ -1,4 +1,4 @@
-"""A trainer's word with the dispatcher about where all stop: in the background, and at need."""
+"""Exchanges a trainer's reports and the dispatcher's answers about the step at which all stop."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class AtDispatcher:
         if told:
             log.warning("data workers of this host hand their tasks over: %s", ", ".join(told))
         else:
-            log.warning("data workers of this host go on, if there are any: there are no others")
+            log.warning("data workers of this host keep their tasks: there are no other workers")
 
 
 class News:
@@ -125,10 +125,10 @@ class News:
 
 
 class Reports:
-    """Reports of one trainer: *state* says what to report, *hear* takes what it is told.
+    """Reports of one trainer: *state* returns a report, *hear* takes the answer.
 
-    Every *interval* seconds a thread reports; `now` does so at once. When nobody answers, the log
-    says so once.
+    Every *interval* seconds a thread reports; `now` does so at once. If no answer comes, this
+    is logged once.
     """
 
     def __init__(
@@ -172,8 +172,8 @@ class Reports:
                 if self._silent_since is None:
                     self._silent_since = time.monotonic()
                     log.warning(
-                        "nobody can agree on where to stop while the dispatcher is away (%s); "
-                        "training goes on",
+                        "trainers cannot agree on a step to stop at, because the dispatcher does "
+                        "not answer (%s); training continues",
                         exc,
                     )
                 return False

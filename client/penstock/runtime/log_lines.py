@@ -82,27 +82,11 @@ class JsonLines(logging.Formatter):
 
 
 def _line(told: dict[str, Any]) -> str:
-    # If a value is not valid text, such as a file's name, the line must still be written.
-    return msgspec.json.encode(told, enc_hook=str).decode() if _sound(told) else _line(_made(told))
-
-
-def _sound(told: dict[str, Any]) -> bool:
-    return all(not isinstance(v, str) or v.isascii() or _encodes(v) for v in told.values())
-
-
-def _encodes(text: str) -> bool:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _made(told: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
-        for name, value in told.items()
-    }
+        return msgspec.json.encode(told, enc_hook=str).decode()
+    except UnicodeEncodeError:  # a value is not valid text, such as a file's name
+        made = {name: str(v).encode(errors="backslashreplace").decode() for name, v in told.items()}
+        return msgspec.json.encode(made).decode()
 
 
 def formatter(env: Mapping[str, str] = os.environ) -> logging.Formatter:

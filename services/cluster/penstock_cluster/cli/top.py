@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from operator import attrgetter
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,12 +20,12 @@ from penstock_cluster.cli.look import passes_meant
 from penstock_cluster.cli.picture import busy_cores, running_tasks
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import rate
-from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
+from penstock_dispatcher.page.details import task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view
 from penstock_dispatcher.page.standing import load_of
 
-R = TypeVar("R", TaskRow, WorkerRow)
+R = TypeVar("R")
 
 LOOK_FOR = 2.0
 """Seconds over which rates are measured if the tables are printed once."""
@@ -102,17 +102,12 @@ def top(moment: Moment, subjects: Sequence[Subject], order: Order, lines: int) -
 
 
 def _table(moment: Moment, subject: Subject, order: Order, rows: int) -> Iterator[RenderableType]:
-    columns: Sequence[str]
-    found: Sequence[Sequence[str]]
-    match subject:
-        case Subject.OPERATORS:
-            columns, found = _OPERATORS, _operator_rows(moment, order)
-        case Subject.TASKS:
-            columns, found = _TASKS, _task_rows(moment, order)
-        case Subject.WORKERS:
-            columns, found = _WORKERS, _worker_rows(moment, order)
-        case _:
-            assert_never(subject)
+    columns, rows_of = {
+        Subject.OPERATORS: (_OPERATORS, _operator_rows),
+        Subject.TASKS: (_TASKS, _task_rows),
+        Subject.WORKERS: (_WORKERS, _worker_rows),
+    }[subject]
+    found = rows_of(moment, order)
     yield Text(f"\n{subject.value}" + ("" if found else ": none"), "bold")
     if found:
         yield Grid(columns, found[:rows])
@@ -141,17 +136,7 @@ def _operator_rows(moment: Moment, order: Order) -> list[list[str]]:
             view = job_view(it, moment)
             made = _per_element(moment, it.iteration)
             found += [(one, printable(it.job), made.get(one.label, 0.0)) for one in view.operators]
-    match order:
-        case Order.TIME:
-            found.sort(key=lambda row: row[0].worked, reverse=True)
-        case Order.RATE:
-            found.sort(key=lambda row: row[2], reverse=True)
-        case Order.SLOWEST:
-            found.sort(key=lambda row: row[2])
-        case Order.NAME:
-            found.sort(key=lambda row: row[0].label)
-        case _:
-            assert_never(order)
+    found = _sorted(found, order, lambda row: row[0].worked, _made, lambda row: row[0].label)
     return [
         [
             one.label,
@@ -179,7 +164,9 @@ def _task_rows(moment: Moment, order: Order) -> list[list[str]]:
     busy = _busy(moment)
     running = (it for it in moment.stats.iterations if not it.finished)
     found = [task_row(it, task, moment) for it in running for task in it.tasks if not task.done]
-    found = _sorted(found, order, lambda row: busy.get(row.task, 0.0), attrgetter("task"))
+    found = _sorted(
+        found, order, lambda row: busy.get(row.task, 0.0), attrgetter("rate"), attrgetter("task")
+    )
     return [
         [
             str(one.task),
@@ -202,7 +189,9 @@ def _worker_rows(moment: Moment, order: Order) -> list[list[str]]:
     }
     load = {one.address: load_of([one]) for one in moment.stats.workers}
     found = [worker_row(one, moment) for one in moment.stats.workers]
-    found = _sorted(found, order, lambda row: by_worker[row.address], attrgetter("address"))
+    found = _sorted(
+        found, order, lambda row: by_worker[row.address], attrgetter("rate"), attrgetter("address")
+    )
     return [
         [
             one.address,
@@ -229,19 +218,24 @@ def _busy(moment: Moment) -> dict[int, float]:
 
 
 def _sorted(
-    rows: Iterable[R], order: Order, time_of: Callable[[R], float], name_of: Callable[[R], Any]
+    rows: Iterable[R],
+    order: Order,
+    time_of: Callable[[R], float],
+    rate_of: Callable[[R], float],
+    name_of: Callable[[R], Any],
 ) -> list[R]:
-    match order:
-        case Order.TIME:
-            return sorted(rows, key=time_of, reverse=True)
-        case Order.RATE:
-            return sorted(rows, key=attrgetter("rate"), reverse=True)
-        case Order.SLOWEST:
-            return sorted(rows, key=attrgetter("rate"))
-        case Order.NAME:
-            return sorted(rows, key=name_of)
-        case _:
-            assert_never(order)
+    key: Callable[[R], Any]
+    key, down = {
+        Order.TIME: (time_of, True),
+        Order.RATE: (rate_of, True),
+        Order.SLOWEST: (rate_of, False),
+        Order.NAME: (name_of, False),
+    }[order]
+    return sorted(rows, key=key, reverse=down)
+
+
+def _made(row: tuple[OperatorShare, str, float]) -> float:
+    return row[2]
 
 
 def _percent(share: float) -> str:

@@ -88,7 +88,7 @@ def await_others(
 ) -> None:
     """Wait until no other process reads from the dispatcher of this host, or *stop* is set.
 
-    Some of the *trainers* may not have started to read: the call waits for them too, for a while.
+    Some of the *trainers* may not have started to read: the call also waits for these a while.
     In TensorFlow's parameter-server training, other hosts *have servers* that keep their readers
     open. In that case the call does not wait for readers that take nothing.
     """
