@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def family(pids: Iterable[int]) -> set[int]:
-    """Return *pids* and what they started or had forked: a zygote says whose it is."""
+    """Return *pids* and what they started or had forked: a runner says whose it is."""
     owners = dict[int, set[int]]()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may end meanwhile

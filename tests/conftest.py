@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from penstock.executors import process_pool
 from penstock_cluster.cli.status import fetch
+from penstock_cluster.fork_servers import held
 from penstock_cluster.local import LocalCluster
-from penstock_cluster.nursery import held
-from penstock_worker.runner import zygote_start
+from penstock_worker.runner import fork
 
 # Hundreds of processes import the packages: that takes half the time when they are compiled once.
 sys.dont_write_bytecode = False
@@ -149,16 +149,17 @@ def faults(cluster):
 
 
 @pytest.fixture(scope="session")
-def forked_zygotes():
-    """Have the zygotes of all pools here forked from one process: they load nothing."""
-    with held() as nursery:
-        zygote_start.adopt(nursery.zygotes)
-        yield
-        zygote_start.adopt(None)
+def shared_server():
+    """Have the runners of all pools here forked by one server: no pool waits for its own."""
+    with held() as servers:
+        servers.start()
+        fork.share(servers.runners)
+        yield servers.runners
+        fork.share(None)
 
 
 @pytest.fixture(scope="session")
-def clusters(tmp_path_factory, forked_zygotes):
+def clusters(tmp_path_factory, shared_server):
     if "PYTEST_XDIST_WORKER" in os.environ:  # fails where a second process comes here
         (tmp_path_factory.getbasetemp().parent / "has the clusters").touch(exist_ok=False)
     clusters = Clusters()

@@ -17,7 +17,7 @@ def below(pid):
             fields, words = _fields(entry.name), (entry / "cmdline").read_bytes().split(b"\0")
             if fields[0] != "Z":
                 owners[int(entry.name)] = {int(fields[1])}
-                if b"--worker" in words:  # a zygote says whose it is, wherever it was forked
+                if b"--worker" in words:  # a runner says whose it is, wherever it was forked
                     owners[int(entry.name)].add(int(words[words.index(b"--worker") + 1]))
     found, before = {pid}, 0
     while len(found) > before:

@@ -67,6 +67,7 @@ TRIED_THROUGH = {
     "penstock.wire.spans": "wire/test_tracing.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
     "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
+    "penstock.ipc.fork_main": "ipc/test_fork_server.py",
     "penstock.ipc.message_line": BORROWING,
     "penstock.transport.borrowed": BORROWING,
     "penstock.transport.shared_memory": BORROWING,
@@ -77,11 +78,8 @@ TRIED_THROUGH = {
     "penstock.executors.process_pool": PROCESSES,
     "penstock_worker.runner.flush_thread": "worker/runner/test_engine_loop.py",
     "penstock_worker.runner.error_report": "worker/runner/test_error_skipper.py",
-    "penstock_worker.runner.fork_child": "worker/runner/test_zygote.py",
-    "penstock_worker.runner.fork_client": "worker/runner/test_zygote.py",
     "penstock_worker.runner.frame_writer": "worker/runner/test_engine_loop.py",
     "penstock_worker.runner.main": "worker/runner/test_process.py",
-    "penstock_worker.runner.preloaded": "worker/runner/test_zygote_start.py",
     # Parts of what is tried as a whole.
     "penstock.frames.columns": "frames/test_frame_nests.py",
     "penstock.dataset.reading": "dataset/test_iterator.py",
@@ -102,7 +100,6 @@ TRIED_THROUGH = {
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
-    "penstock_cluster.preloaded": "cluster/test_nursery.py",
     # What operators share is tried through them, at every state.
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",
     "penstock.ops.internal.call_batch": MAP,

@@ -275,7 +275,7 @@ class Act:
                 worker = one(fault, self._processes(Whose.WORKER))
                 if worker is None:
                     return None
-                return limits.limit_threads([worker.pid, *worker.zygotes()], few)
+                return limits.limit_threads([worker.pid, *worker.fork_servers()], few)
 
     def _be_greedy(self) -> Undo | None:
         """Have the next element that is made ask for more memory than its runner may have."""

@@ -174,11 +174,11 @@ class Process:
 
     def runners(self) -> list[int]:
         """Return the ids of the runners of this worker."""
-        zygotes = self.zygotes()
-        return [pid for pid, parent in _parents() if parent in zygotes]
+        servers = self.fork_servers()
+        return [pid for pid, parent in _parents() if parent in servers]
 
-    def zygotes(self) -> list[int]:
-        """Return the ids of what forks this worker's runners."""
+    def fork_servers(self) -> list[int]:
+        """Return the ids of the servers that fork this worker's runners."""
         return [pid for pid, parent in _parents() if parent == self.pid]
 
     @property

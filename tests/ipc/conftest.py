@@ -2,14 +2,15 @@ import os
 
 import pytest
 
-from penstock.ipc.fork_door import ForkDoor
+from penstock.ipc.fork_client import ForkClient
 from tests.ipc.forks import ROOT, SERVER
 
 
 @pytest.fixture
-def door(monkeypatch):
+def server(monkeypatch):
     """A server of the processes in `tests.ipc.forks`."""
     monkeypatch.chdir(ROOT)
-    door = ForkDoor.start(SERVER, dict(os.environb))
-    yield door
-    door.close()
+    server = ForkClient(SERVER)
+    server.start(os.environb)
+    yield server
+    server.close()

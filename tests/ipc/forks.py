@@ -1,16 +1,18 @@
-"""A fork server of a few small programs, for tests: ``python -m tests.ipc.forks``."""
+"""A few small programs for a fork server, for tests."""
 
 import atexit
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
 
-from penstock.ipc import fork_server
+from penstock.ipc.child import ProcessEnvironment
+from penstock.ipc.fork_server import ForkPlan, Program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-SERVER = ["-m", "tests.ipc.forks"]
+SERVER = "tests.ipc.forks"
 WITHIN = 30.0
 """Seconds for what takes a moment."""
 
@@ -66,13 +68,39 @@ def wait():
     os.read(line, 1)
 
 
-def main():
-    """Serve all of them; with an argument less than it should, in company of a thread."""
-    outset = fork_server.Outset()
+def spin():
+    """Start a process, say which, and never return."""
+    line = int(os.environ["LINE_FD"])
+    other = subprocess.Popen(["sleep", "1000"])
+    os.write(line, f"{other.pid}\n".encode())
+    while True:
+        pass
+
+
+def fork_plan():
+    """Return all of them; `spin` and `anew` are bound."""
     if os.environ.get("PENSTOCK_THREAD"):
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-    mains = {each.__name__: each for each in (tell, say, leave, fail, wait)}
-    fork_server.run(mains, outset)
+    free = {
+        each.__name__: Program(lambda *_, it=each: it) for each in (tell, say, leave, fail, wait)
+    }
+    full = Program(lambda *_: open("/there/is/none"))
+    spinning = Program(lambda *_: spin, b"test-spin")
+    anew = Program(lambda *_: spin, b"test-anew", ("-m", SERVER), session=False)
+    return ForkPlan({**free, "full": full, "spin": spinning, "anew": anew})
+
+
+def asked(variables=None):
+    """Return what a process gets: this one's directory and environment, and more variables."""
+    directory = ProcessEnvironment.here().directory
+    return ProcessEnvironment(directory, [], {**os.environb, **(variables or {})})
+
+
+def main():
+    """Tell the parent of this process that it was started, not forked."""
+    _, line = map(int, sys.argv[1:])
+    os.write(line, f"{os.environ.get('SOMETHING_NEW')}\n".encode())
+    os.read(line, 1)
 
 
 if __name__ == "__main__":

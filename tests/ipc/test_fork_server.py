@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -10,19 +11,18 @@ import textwrap
 
 import pytest
 
-from penstock.errors import Unavailable
-from penstock.ipc.fork_door import ForkDoor
-from tests.ipc.forks import ROOT, SERVER, WITHIN
+from penstock.errors import Overloaded, Unavailable
+from penstock.ipc.fork_client import CannotForkError, ForkClient
+from tests.ipc.forks import ROOT, SERVER, WITHIN, asked
 from tests.process_tree import parent
 
 
-def told(door, environment=None, **kwargs):
+def told(server, variables=None, **kwargs):
     """Fork a process that says what it is like; return that."""
     ours, theirs = os.pipe()
     with os.fdopen(ours) as answer:
-        environment = dict(os.environb) if environment is None else environment
         files = {"ANSWER_FD": theirs}
-        process = door.fork("tell", environment, files, within=WITHIN, **kwargs)
+        process = server.fork("tell", asked(variables), files, within=WITHIN, **kwargs)
         os.close(theirs)
         said = json.load(answer)
     assert process.wait(WITHIN) == 0
@@ -30,28 +30,26 @@ def told(door, environment=None, **kwargs):
     return said
 
 
-def test_a_fork_is_like_a_process_that_was_just_started(door, tmp_path, monkeypatch):
+def test_a_fork_is_like_a_process_that_was_just_started(server, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    environment = {**os.environb, b"PENSTOCK_TOLD": b"yes"}
-
-    said = told(door, environment, flags=["-P"], arguments=["--worker", "7"])
+    said = told(server, {b"PENSTOCK_TOLD": b"yes"}, arguments=["--worker", "7"])
 
     assert said["session"] == said["pid"]
-    assert said["parent"] == door.server_pid
-    assert said["command"] == ["-P", "-m", "tell", "--worker", "7"]
+    assert said["parent"] == server.server_pid
+    assert said["command"] == ["-m", "tell", "--worker", "7"]
     assert said["arguments"] == ["tell", "--worker", "7"]
     assert said["directory"] == said["path"] == str(tmp_path)
     assert said["variable"] == "yes"
 
 
-def test_a_fork_has_no_files_but_its_output_and_what_came_for_it(door):
+def test_a_fork_has_no_files_but_its_output_and_what_came_for_it(server):
     line, far = socket.socketpair()
     with line, far:
         files = {"LINE_FD": far.fileno()}
-        other = door.fork("wait", dict(os.environb), files, within=WITHIN)
+        other = server.fork("wait", asked(), files, within=WITHIN)
         assert line.recv(5) == b"here\n"
 
-        assert len(told(door)["files"]) == 4
+        assert len(told(server)["files"]) == 4
 
         other.kill()
         other.wait(WITHIN)
@@ -63,16 +61,24 @@ def test_the_output_of_a_fork_is_that_of_the_process_that_asked_for_it(tmp_path)
         textwrap.dedent(
             f"""
             import os
-            from penstock.ipc.fork_door import ForkDoor
-            door = ForkDoor.start({SERVER!r}, dict(os.environb))
-            door.fork("say", dict(os.environb), {{}}, within={WITHIN}).wait()
+            from penstock.ipc.fork_client import ForkClient
+            from tests.ipc.forks import asked
+            server = ForkClient({SERVER!r})
+            server.start(os.environb)
+            server.fork("say", asked(), {{}}, within={WITHIN}).wait()
             os.dup2(2, 1)
-            door.fork("say", dict(os.environb), {{}}, within={WITHIN}).wait()
-            door.close()
+            server.fork("say", asked(), {{}}, within={WITHIN}).wait()
+            server.close()
             """
         )
     )
-    shown = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, timeout=60)
+    shown = subprocess.run(
+        [sys.executable, script],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+        timeout=60,
+    )
 
     on_stdout = [b"said on stdout", b"left in the buffer", b"said at the end"]
     assert sorted(shown.stdout.splitlines()) == sorted(on_stdout)
@@ -81,38 +87,39 @@ def test_the_output_of_a_fork_is_that_of_the_process_that_asked_for_it(tmp_path)
 
 
 @pytest.mark.parametrize("name", [b"PATH", b"SOMETHING_NEW"])
-def test_a_process_that_is_to_have_another_environment_is_refused(door, name):
-    environment = {**os.environb, name: b"other"}
+def test_a_process_that_is_to_have_another_environment_is_refused(server, name):
+    with pytest.raises(CannotForkError, match="environment differs"):
+        server.fork("tell", asked({name: b"other"}), {}, within=WITHIN)
 
-    with pytest.raises(Unavailable, match="environment differs"):
-        door.fork("tell", environment, {}, within=WITHIN)
-
-    told(door)
+    told(server)
 
 
-def test_what_is_not_loaded_is_refused(door):
+def test_what_is_not_loaded_is_refused(server):
     with pytest.raises(Unavailable, match="nothing is not loaded here"):
-        door.fork("nothing", dict(os.environb), {}, within=WITHIN)
+        server.fork("nothing", asked(), {}, within=WITHIN)
 
 
 def test_a_server_with_threads_refuses_to_fork(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PENSTOCK_THREAD", "1")
-    door = ForkDoor.start(SERVER, dict(os.environb))
+    server = ForkClient(SERVER)
+    server.start(os.environb)
 
-    with pytest.raises(Unavailable, match="there are 2"):
-        door.fork("tell", dict(os.environb), {}, within=WITHIN)
+    with pytest.raises(Unavailable, match="it has 2"):
+        server.fork("tell", asked(), {}, within=WITHIN)
 
-    door.close()
+    server.close()
 
 
 CLIENT = f"""
 import os, socket, time
-from penstock.ipc.fork_door import ForkDoor
+from penstock.ipc.fork_client import ForkClient
+from tests.ipc.forks import asked
 
-door = ForkDoor.start({SERVER!r}, dict(os.environb))
+server = ForkClient({SERVER!r})
+server.start(os.environb)
 line = int(os.environ["LINE_FD"])
-process = door.fork("wait", dict(os.environb), {{"LINE_FD": line}}, within={WITHIN})
+process = server.fork("wait", asked(), {{"LINE_FD": line}}, within={WITHIN})
 os.close(line)
 print(process.pid, flush=True)
 time.sleep(60)
@@ -140,3 +147,112 @@ def test_a_server_ends_behind_its_killed_client_and_its_last_fork(tmp_path):
 
     assert select.select([watch], [], [], WITHIN)[0]
     os.close(watch)
+
+
+def test_a_system_without_room_says_so(server):
+    with pytest.raises(Overloaded, match="/there/is/none"):
+        server.fork("full", asked(), {}, within=WITHIN)
+
+
+def bound(server, program="spin", variables=None):
+    """Return a bound process, and the end of a line to it."""
+    line, far = socket.socketpair()
+    with far:
+        files = [far.fileno()]
+        process = server.ask(program, asked(variables), files, names=["LINE_FD"])
+        process.answered(WITHIN)
+    line.settimeout(WITHIN)
+    return process, line
+
+
+def ended(*pids):
+    """Return whether all these processes end."""
+    for pid in pids:
+        try:
+            watch = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        with open(watch, "rb"):
+            if not select.select([watch], [], [], WITHIN)[0]:
+                return False
+    return True
+
+
+@pytest.mark.parametrize("end", ["kill", "drop", "server"])
+def test_a_bound_process_and_what_it_started_end(server, end):
+    process, line = bound(server)
+    with line:
+        other = int(line.recv(100))
+    pid = process.pid
+    assert os.getsid(pid) == pid
+
+    if end == "kill":
+        process.kill()
+        assert process.wait(WITHIN) == -signal.SIGKILL
+    elif end == "drop":
+        del process
+    else:
+        os.kill(server.server_pid, signal.SIGKILL)
+        assert process.wait(WITHIN) == -signal.SIGKILL
+        os.kill(other, signal.SIGKILL)  # nobody is left to do it
+
+    assert ended(pid, other)
+
+
+BOUND = f"""
+import os, signal, socket
+from penstock.ipc.fork_client import ForkClient
+from tests.ipc.forks import asked
+server = ForkClient({SERVER!r})
+server.start(os.environb)
+files = [int(os.environ["LINE_FD"])]
+process = server.ask("spin", asked(), files, names=["LINE_FD"])
+process.answered({WITHIN})
+if os.fork() == 0:
+    signal.pause()
+print(process.pid, server.server_pid, flush=True)
+signal.pause()
+"""
+
+
+def test_bound_processes_end_with_a_client_though_a_fork_of_it_lives():
+    line, far = socket.socketpair()
+    env = {**os.environ, "LINE_FD": str(far.fileno())}
+    command = [sys.executable, "-c", BOUND]
+    with line:
+        client = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            pass_fds=[far.fileno()],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        far.close()
+        pids = list(map(int, client.stdout.readline().split()))
+        client.kill()
+        client.wait()
+
+    assert ended(*pids)
+    os.killpg(client.pid, signal.SIGKILL)
+    client.stdout.close()
+
+
+@pytest.mark.parametrize("variables", [None, {b"SOMETHING_NEW": b"1"}])
+def test_a_program_with_a_command_is_started_where_its_environment_is_another(server, variables):
+    process, line = bound(server, "anew", variables)
+
+    with line:
+        assert line.recv(100) == b"1\n" if variables else line.recv(100).strip().isdigit()
+        assert parent(process.pid) == server.server_pid
+        assert os.getpgid(process.pid) == os.getpgid(server.server_pid)
+    process.kill()
+    assert process.wait(WITHIN) == -signal.SIGKILL or variables
+
+
+def test_a_started_process_is_told_of_as_a_forked_one(server):
+    process, line = bound(server, "anew", {b"SOMETHING_NEW": b"1"})
+    with line:
+        line.recv(100)
+
+    assert process.wait(WITHIN) == 0

@@ -17,7 +17,7 @@ from tests.worker.fake_peers import FakeDispatcher, FakePool, FakeReader, at_wor
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _forked_zygotes(forked_zygotes):
+def _shared_server(shared_server):
     """Dozens of pools are tried here."""
 
 

@@ -14,6 +14,9 @@ from penstock.ipc.child import ProcessEnvironment
 from penstock.protocol.definition import Pickled
 from penstock.protocol.types import Failure
 
+PROGRAM = "penstock.executors.process_main"
+"""The module that the child runs."""
+
 
 class MemoryFrame(msgspec.Struct, array_like=True, frozen=True):
     """Elements in the shared memory: how they lie there, from which byte on, and how many bytes."""

@@ -9,14 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import cast
 
 from penstock.element import Element
 from penstock.engine.rows import Block, Rows
-from penstock.errors import TransformError, Unavailable
+from penstock.errors import Overloaded, TransformError, Unavailable
 from penstock.executors import transfer
 from penstock.executors.batch_memory import BatchMemory, Room
 from penstock.executors.messages import (
+    PROGRAM,
     REPLIES,
     BeginCalls,
     CallDone,
@@ -30,9 +32,12 @@ from penstock.executors.messages import (
 )
 from penstock.executors.transfer import HEAD
 from penstock.ipc.child import ProcessEnvironment
+from penstock.ipc.fork_client import ForkClient, ForkedProcess
 from penstock.ipc.framing import FramedSocket
 from penstock.ipc.shared_memory import MemoryFile
-from penstock.ipc.standard_files import fill_standard_files
+
+START_SECONDS = 60.0
+"""Seconds within which a process must be there; the first waits until everything is loaded."""
 
 REAP_SECONDS = 5.0
 """How long a process that was killed may take to be gone; then the system has it."""
@@ -54,32 +59,31 @@ class FunctionProcess:
 
     def __init__(
         self,
-        popen: subprocess.Popen[bytes],
+        process: ForkedProcess,
         connection: FramedSocket[ExecutorReply],
         given: MemoryFile,
         made: MemoryFile,
     ) -> None:
-        self._popen, self._connection = popen, connection
+        self._process, self._connection = process, connection
         self._given, self._made = given, made
-        """What the process gets, and what it writes."""
+        """The elements for the process, and the elements that it returns."""
         self.key = ""
-        self.pid = popen.pid
+        self.pid = process.pid
         self._owner = os.getpid()
         self.resident = 0
         """How many bytes it had for itself after the last call."""
         self.first_resident = 0
         """The same, after the first call for this function."""
         self._batches: BatchMemory | None = None
-        """What it may write rows of."""
+        """The batches that the process may write rows of."""
 
     @classmethod
-    def start(cls) -> FunctionProcess:
-        """Start one. Call it in a thread that lives as long as the process may: it dies with that.
+    def start(cls, server: ForkClient) -> FunctionProcess:
+        """Have *server* fork a process, which ends when this process ends.
 
         Raises:
-            Unavailable: when the system does not let us.
+            Unavailable: when the system has no room for it.
         """
-        fill_standard_files()
         with ExitStack() as undone:
             try:
                 given = undone.enter_context(closing(MemoryFile.make("penstock-given")))
@@ -88,11 +92,11 @@ class FunctionProcess:
                 ours, theirs = socket.socketpair()
                 undone.enter_context(ours)
                 with theirs:
-                    popen = _start(theirs.fileno(), given, made)
-            except OSError as exc:
+                    process = _forked(server, [theirs.fileno(), given.fd, made.fd])
+            except (OSError, Overloaded) as exc:
                 raise Unavailable(f"{sys.executable} could not be started: {exc}") from exc
             undone.pop_all()
-        return cls(popen, FramedSocket(ours, REPLIES), given, made)
+        return cls(process, FramedSocket(ours, REPLIES), given, made)
 
     def begin(self, key: str, load: LoadFunction, begin: BeginCalls) -> None:
         """Have the function *key* loaded, and get ready for an operator's calls.
@@ -146,10 +150,7 @@ class FunctionProcess:
 
         In a fork of the process that started it, nothing happens: it is the parent's.
         """
-        if os.getpid() != self._owner:
-            return
-        with suppress(OSError):
-            self._popen.kill()
+        self._process.kill()
 
     def leave(self) -> None:
         """Let the process end by itself; `reap` it then."""
@@ -159,14 +160,15 @@ class FunctionProcess:
             self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def reap(self, seconds: float) -> None:
-        """Give the process so many *seconds* to end, then kill it; close everything."""
+        """Give the process this many *seconds* to end, then kill it; close everything."""
         try:
             if os.getpid() == self._owner:
-                self._popen.wait(seconds)
+                self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             with suppress(subprocess.TimeoutExpired):
-                self._popen.wait(REAP_SECONDS)
+                self._process.wait(REAP_SECONDS)
+        self._process.close()
         self._connection.sock.close()
         self._given.close()
         self._made.close()
@@ -199,10 +201,10 @@ class FunctionProcess:
     def _how(self) -> str:
         """Return how the process ended; its socket is closed."""
         try:
-            code = self._popen.wait(REAP_SECONDS)
+            code = self._process.wait(REAP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
-            code = self._popen.wait()
+            code = self._process.wait()
         if code >= 0:
             return f"the process ended with exit code {code}"
         return f"the process died of {signal.Signals(-code).name}"
@@ -217,21 +219,16 @@ def _placed(rooms: Sequence[Room], count: int) -> Iterator[Rows]:
         count -= rows
 
 
-def _start(theirs: int, given: MemoryFile, made: MemoryFile) -> subprocess.Popen[bytes]:
-    surroundings = ProcessEnvironment.here()
-    files = {"socket": theirs, "given": given.fd, "made": made.fd}
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "penstock.executors.process_main",
-        f"--parent={os.getpid()}",
-    ]
-    command += [f"--{name}={fd}" for name, fd in files.items()]
-    # Not in a group or session of its own: a signal to the group of this process is for it, too.
-    return subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
-        command,
-        env={**surroundings.environment, b"PYTHONPATH": surroundings.first_path},
-        pass_fds=list(files.values()),
-        stdin=subprocess.DEVNULL,
-    )
+def _forked(server: ForkClient, files: Sequence[int]) -> ForkedProcess:
+    here = ProcessEnvironment.here()
+    environment = {**here.environment, b"PYTHONPATH": here.first_path}
+    while True:
+        started = server.start(environment)
+        try:
+            process = server.ask(PROGRAM, replace(here, environment=environment), files)
+            process.answered(START_SECONDS)
+        except Unavailable:
+            if started or not server.lost():
+                raise
+        else:
+            return process

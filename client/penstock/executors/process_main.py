@@ -5,13 +5,13 @@ It ends when its parent closes the socket, or ends.
 
 from __future__ import annotations
 
-import argparse
 import mmap
 import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, assert_never
 
@@ -23,6 +23,7 @@ from penstock.executors import transfer
 from penstock.executors.function import FunctionCaller, UserFunction, transform_error
 from penstock.executors.messages import (
     COMMANDS,
+    PROGRAM,
     BeginCalls,
     CallDone,
     CallFunction,
@@ -37,28 +38,45 @@ from penstock.executors.stacked_function import Stacked, caller
 from penstock.executors.transfer import HEAD
 from penstock.frames.row_layout import RowLayout
 from penstock.ipc import child
+from penstock.ipc.fork_server import ForkPlan, Main, Program, Start
 from penstock.ipc.framing import FramedSocket
 from penstock.ipc.shared_memory import MemoryFile
 from penstock.protocol.types import Failure
 from penstock.runtime import malloc
 from penstock.serialization import pickling
 
+NAME = b"penstock-map"
+"""The name of the process in ``ps``."""
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def fork_plan() -> ForkPlan:
+    """Return what the server forks: processes in which this module is loaded."""
+    program = Program(_prepare, NAME, ("-P", "-m", PROGRAM), session=False)
+    return ForkPlan({PROGRAM: program}, later=(b"PYTHONPATH",))
+
+
 def main() -> None:
-    """Serve the process at the other end of socket ``--socket``."""
+    """Serve in a new interpreter: the arguments are the parent, and the files for `serve`."""
+    parent, *files = map(int, sys.argv[1:])
     child.ignore_interrupts()
-    parser = argparse.ArgumentParser(prog="penstock-process")
-    for name in ("socket", "given", "made", "parent"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    args = parser.parse_args()
-    child.die_with(args.parent, b"penstock-map")
+    child.die_with(parent, NAME)
+    serve(*files)
+
+
+def serve(commands: int, given: int, made: int) -> None:
+    """Serve the process at the other end of the socket *commands*."""
     child.be_for_user_code()
     malloc.tune()
+    np.random.seed()  # noqa: NPY002  a fork is to be unlike other forks: functions may draw from it
     sys.argv[1:] = []
-    with socket.socket(fileno=args.socket) as sock, suppress(ConnectionError):
-        Child(FramedSocket(sock, COMMANDS), MemoryFile(args.given), MemoryFile(args.made)).serve()
+    with socket.socket(fileno=commands) as sock, suppress(ConnectionError):
+        Child(FramedSocket(sock, COMMANDS), MemoryFile(given), MemoryFile(made)).serve()
+
+
+def _prepare(_: Start, files: Sequence[int]) -> Main:
+    return partial(serve, *files)
 
 
 class Child:

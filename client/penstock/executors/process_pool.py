@@ -1,24 +1,24 @@
-"""All child processes for functions: started when needed, kept warm between iterations.
+"""All child processes for functions: forked when needed, kept warm between iterations.
 
-A keeper thread starts them, since they die with the thread that started them: that is, with this
-process, however it ends. The keeper also ends those that were idle too long, and itself when none
-are left.
+A fork server forks them. A keeper thread ends processes that were idle too long. When none are
+left, it ends the server and itself.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from penstock.errors import Closed, ConfigError
+from penstock.executors.messages import PROGRAM
 from penstock.executors.process import FunctionProcess
+from penstock.ipc.fork_client import ForkClient
 from penstock.ipc.idle_pool import IdlePool
 from penstock.runtime.cores import cores
 from penstock.runtime.linux import check_linux
@@ -72,7 +72,11 @@ class ProcessPool:
         )
         self._used: set[FunctionProcess] = set()
         self._lock = threading.Lock()
-        self._requests: SimpleQueue[Future[FunctionProcess] | None] = SimpleQueue()
+        self._starting = 0
+        """How many processes are being forked."""
+        self._server = ForkClient(PROGRAM, ["-P"], session=False)
+        self._changes: SimpleQueue[None] = SimpleQueue()
+        """Wakes the keeper."""
         self._keeper: threading.Thread | None = None
         self._closed = False
 
@@ -82,7 +86,7 @@ class ProcessPool:
         Raises:
             ConfigError: where this is not Linux.
             Unavailable: when none can be started.
-            RuntimeError: when the system has no room for the thread that starts them.
+            RuntimeError: when the system has no room for the keeper thread.
             Closed: when this process is about to end.
         """
         check_linux('executor="process"', 'use executor="thread", or have workers run the pipeline')
@@ -94,19 +98,29 @@ class ProcessPool:
                 self._used.add(process)
                 return process
             self._keep()
-            wish: Future[FunctionProcess] = Future()
-            self._requests.put(wish)
-        return wish.result()
+            self._starting += 1
+        try:
+            process = FunctionProcess.start(self._server)
+        finally:
+            with self._lock:
+                self._starting -= 1
+                if process is not None:
+                    self._used.add(process)
+            self._changes.put(None)
+        if self._closed:
+            self.put(process, fit=False)
+        self._check_open()
+        return process
 
     def put(self, process: FunctionProcess, *, fit: bool = True) -> None:
-        """Return *process* to the pool; one that is not *fit* to go on ends."""
+        """Return *process* to the pool; a process that is not *fit* for more calls ends."""
         with self._lock:
             self._used.discard(process)
             fit = fit and not self._closed and not self._is_large(process)
             if fit:
                 process.rest()
             ending = self._idle.put(process, time.monotonic()) if fit else [process]
-            self._requests.put(None)  # there is another time to wait for
+            self._changes.put(None)  # there is another time to wait for
         _end(ending, CLOSE_SECONDS if fit else 0.0)
 
     def is_large(self, process: FunctionProcess) -> bool:
@@ -118,11 +132,12 @@ class ProcessPool:
         with self._lock:
             self._closed = True
             ending = [*self._idle.clear(), *self._used]
-            self._requests.put(None)
+            self._changes.put(None)
             keeper = self._keeper
         _end(ending, CLOSE_SECONDS)
         if keeper is not None:
             keeper.join(CLOSE_SECONDS)
+        self._server.close(CLOSE_SECONDS)
 
     def _is_large(self, process: FunctionProcess) -> bool:
         return process.resident > max(self._settings.process_memory, 2 * process.first_resident)
@@ -141,43 +156,29 @@ class ProcessPool:
             self._keeper = keeper
 
     def _run(self) -> None:
-        # New processes begin with this thread's mask: a Ctrl-C finds them deaf from the start.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while True:
-            wish = self._next_request()
+            self._wait()
             with self._lock:
-                if wish is not None:
-                    self._serve(wish)
                 ending = self._idle.expire(time.monotonic())
             _end(ending, CLOSE_SECONDS)  # before it is forgotten: `close` waits for it
             with self._lock:
                 # A pool that is closed takes back nothing: what is used ends as it is put back.
-                used = self._used and not self._closed
-                if not used and not self._idle and self._requests.empty():
+                used = (self._used or self._starting) and not self._closed
+                if not used and not self._idle and self._changes.empty():
                     self._keeper = None
-                    return
+                    break
+        self._server.close()
 
-    def _next_request(self) -> Future[FunctionProcess] | None:
+    def _wait(self) -> None:
+        """Wait until something changes, or the time of an idle process is over."""
         with self._lock:
             due = self._idle.due()
-        try:
-            return self._requests.get(timeout=due and max(0.0, due - time.monotonic()))
-        except Empty:
-            return None
-
-    def _serve(self, wish: Future[FunctionProcess]) -> None:
-        try:
-            self._check_open()
-            process = FunctionProcess.start()
-        except BaseException as exc:  # noqa: BLE001  for the thread that asked
-            wish.set_exception(exc)
-        else:
-            self._used.add(process)
-            wish.set_result(process)
+        with suppress(Empty):
+            self._changes.get(timeout=due and max(0.0, due - time.monotonic()))
 
 
 def _end(processes: Iterable[FunctionProcess], seconds: float) -> None:
-    """End *processes* within so many *seconds*."""
+    """End *processes* within this many *seconds*."""
     ending = list(processes)
     for process in ending:
         process.leave() if seconds else process.kill()
@@ -216,7 +217,7 @@ def pool() -> ProcessPool:
 
 @atexit.register
 def close() -> None:
-    """End all processes of this process; the next that is needed starts anew."""
+    """End all processes of this process; the next use starts new ones."""
     with _pools.lock:
         ending, _pools.pool = _pools.pool, None
     if ending is not None:

@@ -1,4 +1,4 @@
-"""The start of each child process, and the environment that it shares with its parent."""
+"""What child processes share: an environment, standard files, a name, an end with their parent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _SET_PDEATHSIG, _SET_NAME = 1, 15
+
+_START, _END = 45, 46
+"""Fields of ``/proc/self/stat`` after the name: where the arguments begin and end in memory."""
 
 _LIBRARIES = (b"OPENBLAS_NUM_THREADS", b"OMP_NUM_THREADS", b"MKL_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(_LIBRARIES, b"1")
@@ -83,3 +87,47 @@ def be_for_user_code() -> None:
         faulthandler.enable()  # a crash in native code writes its traceback to stderr
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
+
+
+def show_as(command: Sequence[str]) -> None:
+    """Have ``ps`` show *command* as this process's command line, cut to the room that there is.
+
+    A forked process has no command line of its own. The room is that of the command line with
+    which the process, or the one that it was forked from, was started. If the system does not say
+    where the command line is, nothing changes.
+    """
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[_START]), int(fields[_END])
+        if 0 < start < end:
+            text = b"\0".join(map(os.fsencode, command))
+            room = end - start - 1  # a zero byte follows, or the variables are shown as well
+            ctypes.memmove(start, text[:room].ljust(room + 1, b"\0"), room + 1)
+
+
+def fill_standard_files() -> None:
+    """Open the null device as stdin, stdout and stderr if these are closed, as in a daemon.
+
+    Otherwise the next file or socket gets such a number. Child processes would take it for their
+    output, and write into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number: all below are open
+            os.set_inheritable(opened, True)
+
+
+def pidfd(pid: int) -> int:
+    """Return a file that can be read when process *pid* ends; -1 if the system has no such files.
+
+    Raises:
+        ProcessLookupError: when there is no such process.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (OSError, AttributeError):  # old systems, and Pythons that were built there
+        return -1

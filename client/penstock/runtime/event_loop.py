@@ -22,7 +22,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
-from penstock.ipc.standard_files import fill_standard_files
+from penstock.ipc.child import fill_standard_files
 from penstock.runtime.descriptors import check_room
 from penstock.runtime.interrupts import outcome, uninterrupted
 

@@ -326,7 +326,7 @@ _NAMES = """
     total_buffer_bytes work_dir worker_address worker_addresses worker_tags worker_timeout
 
     consumer_index docs index lifeline_fd linger log log_format malloc no_platform num_consumers
-    prefer ready_fd role tag target trial zygote_fd zygotes_fd
+    prefer ready_fd role runners_fd tag target trial
 """
 
 KNOWN = frozenset(_NAMES.split())

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from penstock.errors import InternalError, PenstockError, describe, explained_at
-from penstock.ipc.standard_files import fill_standard_files
+from penstock.ipc.child import fill_standard_files
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
 from penstock.runtime.exit_codes import exit_code

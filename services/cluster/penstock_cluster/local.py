@@ -17,8 +17,8 @@ from penstock.errors import Closed, ConfigError, WaitedTooLong
 from penstock.runtime.interrupts import close_dropped, in_own_thread
 from penstock.runtime.linux import check_service
 from penstock.runtime.settings import to_env
+from penstock_cluster.fork_servers import ForkServers, held
 from penstock_cluster.member import Member
-from penstock_cluster.nursery import Nursery, held
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 from penstock_worker.memory_share import buffer_size
@@ -71,7 +71,7 @@ class LocalCluster:
         self._dispatcher: Member | None = None
         self._closed = False
         self._held = ExitStack()
-        self._nursery: Nursery | None = None
+        self._servers: ForkServers | None = None
         self.workers: list[Member] = []
         """The workers in order of start, also those that were killed."""
 
@@ -129,14 +129,14 @@ class LocalCluster:
         self._work_dir = given_folder(given) if given is not None else temporary_folder()
         try:
             deadline = time.monotonic() + START_WITHIN
-            self._nursery = self._held.enter_context(held())
+            self._servers = self._held.enter_context(held())
             config = replace(self._dispatcher_config, work_dir=str(self._work_dir))
             self._dispatcher = Member(
                 "penstock_dispatcher",
                 "dispatcher",
                 to_env(config),
                 START_WITHIN,
-                nursery=self._nursery,
+                servers=self._servers,
             )
             self._dispatcher.wait_ready(self._dispatcher.launch(), deadline)
             self._start_workers(self._count, deadline)
@@ -197,7 +197,7 @@ class LocalCluster:
                     to_env(config),
                     START_WITHIN,
                     config.drain,
-                    self._nursery,
+                    self._servers,
                 )
                 for i in range(count)
             ]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.ipc.fork_door import ChildProcess
-from penstock.ipc.standard_files import fill_standard_files
+from penstock.ipc.child import fill_standard_files
+from penstock.ipc.fork_client import ChildProcess
 from penstock.runtime.signals import LIFELINE_FD, READY_FD
-from penstock_cluster.nursery import Nursery, start_process
+from penstock_cluster.fork_servers import ForkServers, start_process
 
 GRACE = 2.0
 """Seconds that a process gets to end, beyond those for leaving, until it is killed."""
@@ -31,7 +31,7 @@ class Member:
         env: variables beside those of this process.
         start_within: seconds within which `restart` must see it answer.
         drain: seconds within which it leaves when it is told to.
-        nursery: what the process is forked from; without it, the process is started.
+        servers: fork the process; without them, the process is started.
 
     >>> from penstock_cluster import LocalCluster
     >>> with LocalCluster(workers=2) as cluster:
@@ -47,11 +47,11 @@ class Member:
         env: Mapping[str, str],
         start_within: float,
         drain: float = 0.0,
-        nursery: Nursery | None = None,
+        servers: ForkServers | None = None,
     ) -> None:
         self.name = name
         self._module, self._env, self._start_within = module, dict(env), start_within
-        self._drain, self._nursery = drain, nursery
+        self._drain, self._servers = drain, servers
         self._lock = threading.RLock()
         """Held while it is started or stopped, however long that takes."""
         self._state = threading.Lock()
@@ -99,8 +99,8 @@ class Member:
             lifeline_far, self._lifeline = os.pipe()
             files = {READY_FD: ready_far, LIFELINE_FD: lifeline_far}
             try:
-                if self._nursery is not None:
-                    self._process = self._nursery.process(self._module, self._env, files)
+                if self._servers is not None:
+                    self._process = self._servers.process(self._module, self._env, files)
                 else:
                     env = {**os.environ, **self._env}
                     self._process = start_process(self._module, env, files)

@@ -12,6 +12,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import Overloaded
 from penstock_worker.runner.arena import SealedMemory
 from tests.chaos import limits
+from tests.process_tree import parent
 
 
 def files():
@@ -76,10 +77,10 @@ def only_memory(pid, more):
 
 
 async def test_a_runner_that_has_no_room_for_its_arena_is_not_started_and_did_not_die(workplace):
-    busy = await workplace.begin(Dataset.range(3), free=False)  # so there is a zygote
-    zygote = workplace.pool._fork_client._zygote.process.pid
+    busy = await workplace.begin(Dataset.range(3), free=False)
+    server = parent(busy.runner.pid)
 
-    with only_memory(zygote, 64 << 20):
+    with only_memory(server, 64 << 20):
         with pytest.raises(Overloaded, match=r"ENOMEM.*RLIMIT_AS is \d+"):
             await workplace.begin(Dataset.range(3), run=2)
 
@@ -88,9 +89,9 @@ async def test_a_runner_that_has_no_room_for_its_arena_is_not_started_and_did_no
 
 
 async def test_a_runner_without_room_for_its_thread_did_not_die_of_what_it_runs(workplace):
-    busy = await workplace.begin(Dataset.range(3), free=False)  # so there is a zygote
-    zygote = workplace.pool._fork_client._zygote.process.pid
-    restore = limits.limit_threads([zygote], 1)
+    busy = await workplace.begin(Dataset.range(3), free=False)
+    server = parent(busy.runner.pid)
+    restore = limits.limit_threads([server], 1)
     if restore is None:
         pytest.skip("there is no control group of processes here that may be made")
 

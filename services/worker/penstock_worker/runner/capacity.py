@@ -1,6 +1,6 @@
 """Why the system has no room for a runner, in text that name the limit and the remedy.
 
-The zygote loads this, too: it imports nothing that is not loaded there already.
+The server that forks runners loads this, too: it imports nothing that is not loaded there already.
 """
 
 from __future__ import annotations

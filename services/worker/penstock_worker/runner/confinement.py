@@ -1,6 +1,6 @@
 """What a runner may do less than its worker: users' code runs in it.
 
-The zygote loads this, too: it imports nothing that is not loaded there already.
+The server that forks runners loads this, too: it imports nothing that is not loaded there already.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from penstock.errors import ConfigError
 from penstock_worker.runner import cover, landlock
@@ -92,6 +94,26 @@ class Confinement(NamedTuple):
 
 FREE = Confinement()
 """No less than the worker, but for what no runner gets."""
+
+RUNNER = "penstock_worker.runner"
+"""The program that a fork server forks."""
+
+
+class RunnerSetup(msgspec.Struct, frozen=True, array_like=True):
+    """The details of a fork: *budget* and *largest* of the runner's `Arena`; its confinement."""
+
+    budget: int
+    largest: int
+    confinement: Confinement
+
+    def to_bytes(self) -> bytes:
+        """Return this as it travels to the fork server."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RunnerSetup:
+        """Return what `to_bytes` made."""
+        return msgspec.msgpack.decode(data, type=cls)
 
 
 def confinement_of(
@@ -191,20 +213,21 @@ def _of_user(made: Confinement, user: str | None) -> Confinement:
 _rules = FileRules()
 
 
-def confine(memory: int, uid: int, gid: int, files: FileRules) -> None:
-    """Confine this process, and all that it starts, for good; see `Confinement`.
+def confine(confinement: Confinement) -> None:
+    """Confine this process, and all that it starts, for good.
 
     Raises:
         OSError: when the system does not allow it: no user's code may run then.
     """
     global _rules  # noqa: PLW0603  of this process, for good
+    memory, files = confinement.memory, confinement.files
     ruleset = landlock.made(files) if files else None  # with the worker's rights to look
     if files.covered:
         cover.put(files.hidden)
-    if uid >= 0:
+    if confinement.uid >= 0:
         os.setgroups([])
-        os.setgid(gid)
-        os.setuid(uid)
+        os.setgid(confinement.gid)
+        os.setuid(confinement.uid)
     if ctypes.CDLL(None, use_errno=True).prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "this process cannot give up new privileges")
     if memory:

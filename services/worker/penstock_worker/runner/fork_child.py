@@ -1,14 +1,14 @@
-"""How a fork of the zygote becomes a runner."""
+"""The fork server of runners: what it loads, and how a fork becomes a runner."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
-import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -20,30 +20,50 @@ from penstock.engine.context import Context
 from penstock.frames.frame import FrameBuilder
 from penstock.graph.run import open_root
 from penstock.ipc import child
+from penstock.ipc.child import ONE_THREAD
+from penstock.ipc.fork_server import ForkPlan, Main, Program, Start
 from penstock.protocol.types import Failure
-from penstock.runtime import log_lines
-from penstock_worker.runner import main
+from penstock.runtime import log_lines, malloc
+from penstock_worker.runner import capacity, main
 from penstock_worker.runner.arena import Arena
-from penstock_worker.runner.confinement import confine
-from penstock_worker.runner.fork_protocol import ForkRunner
+from penstock_worker.runner.confinement import RUNNER, Confinement, RunnerSetup, confine
 
 log = logging.getLogger("penstock.runner")
 
+NAME = b"penstock-runner"
+"""The name of the process in ``ps``."""
 
-def run(
-    request: ForkRunner, sock: int, arena: Arena, zygote: int, inherited: list[int]
-) -> NoReturn:
-    """Be a runner in this process, forked by *zygote*, and end with it.
+UNFIT = ("grpc", "uvloop")
+"""Modules with threads and loops of their own: a process that has them must not fork."""
 
-    The descriptors *inherited* are the zygote's own.
-    """
+
+def fork_plan() -> ForkPlan:
+    """Load everything that a runner needs; return how the server forks runners."""
+    malloc.tune()
+    warm_up()
+    # A worker has variables that gRPC reads, which is not loaded here, and may have other numbers
+    # of threads than the server, which has one.
+    later = (b"GRPC_", *ONE_THREAD)
+    return ForkPlan({RUNNER: Program(_prepare, NAME)}, later, UNFIT, capacity.lacking)
+
+
+def _prepare(start: Start, files: Sequence[int]) -> Main:
+    setup, (sock, memory) = RunnerSetup.from_bytes(start.details), files
+    # Mapped before the fork: if there is no memory for it, no runner starts, and none dies.
+    arena = Arena(memory, setup.budget, setup.largest)
+    return partial(_run, setup.confinement, sock, memory, arena, os.getpid())
+
+
+def _run(confinement: Confinement, sock: int, memory: int, arena: Arena, server: int) -> NoReturn:
+    """Be a runner in this process, which *server* forked, and end with it."""
     code = 1
     try:
-        _detach(zygote, inherited)
-        _set_environment(request)
-        os.nice(request.niceness)
-        confine(request.memory, request.uid, request.gid, request.files)
-        child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
+        os.close(memory)
+        child.be_for_user_code()
+        _reseed()
+        os.nice(confinement.niceness)
+        confine(confinement)
+        child.die_with(server, NAME)  # a process that became another user is not bound any more
         log_lines.configure_runner()
         with socket.socket(fileno=sock) as line:
             main.serve(line, arena, alone=True)
@@ -59,7 +79,7 @@ def run(
 
 
 def warm_up() -> None:
-    """Do once in the zygote what a run does, so that its forks have everything loaded."""
+    """Do once what a run does, so that forks of this process have everything loaded."""
     pipeline = main.load(encode(Dataset.range(2).map(abs).node).to_bytes())
     if isinstance(pipeline, Failure):
         raise pipeline.error()
@@ -73,26 +93,6 @@ def warm_up() -> None:
     _reseed()
 
 
-def _detach(zygote: int, inherited: list[int]) -> None:
-    # A group of its own, so that whatever users' code starts can be ended with it.
-    os.setpgid(0, 0)
-    child.die_with(zygote, b"penstock-runner")
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for fd in inherited:
-        os.close(fd)
-
-
-def _set_environment(request: ForkRunner) -> None:
-    """Take over what the worker looks like by now."""
-    gc.enable()
-    child.be_for_user_code()
-    variables = {**os.environb, **request.environment}
-    environment = {name: value for name, value in variables.items() if value is not None}
-    child.ProcessEnvironment(request.directory, request.path, environment).settle()
-    _reseed()
-
-
 def _reseed() -> None:
-    """Be unlike other forks; Python sees to its own `random` by itself."""
+    """Be unlike other forks; Python reseeds its own `random` in a fork."""
     np.random.seed()  # noqa: NPY002  users' code may draw from it

@@ -85,7 +85,7 @@ def check(rules: FileRules) -> None:
             "security modules), by which runners are kept from files"
         )
     for one in rules.writable:
-        if not os.path.exists(one):  # noqa: PTH110  strings all along: a fork of the zygote has no time
+        if not os.path.exists(one):  # noqa: PTH110  strings all along: a fork has no time
             raise ConfigError(f"runner_writable: {one!r} is not there")
         real = os.path.realpath(one)
         for secret in rules.hidden:

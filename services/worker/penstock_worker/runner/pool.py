@@ -10,7 +10,7 @@ from penstock.ipc.idle_pool import IdlePool
 from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import span
 from penstock_worker.runner.confinement import FREE, Confinement
-from penstock_worker.runner.fork_client import ForkClient
+from penstock_worker.runner.fork import RunnerForks
 from penstock_worker.runner.messages import RunnerReport, StartRun
 from penstock_worker.runner.process import OnReport, RunnerDied, RunnerPhase, RunnerProcess
 
@@ -43,13 +43,13 @@ class RunnerPool:
         _check_positive("max_element_bytes", max_element_bytes)
         self._span = span(max(buffer_bytes, cache_bytes), max_element_bytes)
         self._patience = patience
-        self._fork_client = ForkClient(buffer_bytes, max_element_bytes, confinement)
+        self._forks = RunnerForks(buffer_bytes, max_element_bytes, confinement)
         self._all: set[RunnerProcess] = set()
         self._idle: IdlePool[RunnerProcess] = IdlePool(keep_idle, math.inf)
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        self._fork_client.prepare()
+        self._forks.prepare()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -65,7 +65,7 @@ class RunnerPool:
         very end, if the process dies in mid-run, `RunnerDied`.
 
         Raises:
-            ConfigError, Overloaded, Unavailable: see `ForkClient.fork`.
+            ConfigError, Overloaded, Unavailable: see `RunnerForks.fork`.
             Overloaded: when there is no room for what belongs to a runner: files, memory.
             Closed: after `close`.
         """
@@ -80,7 +80,7 @@ class RunnerPool:
         self._closed = True
         for runner in self._all:
             runner.kill()
-        await self._fork_client.close()
+        await self._forks.close()
 
     async def _fork_with_room(self) -> RunnerProcess:
         """Fork a runner; if the system has no room for it, first end those that wait for a run."""
@@ -95,19 +95,16 @@ class RunnerPool:
 
     async def _fork(self) -> RunnerProcess:
         try:
-            runner = RunnerProcess(
-                self._span, self._patience, self._fork_client.kill, self._changed
-            )
+            runner = RunnerProcess(self._span, self._patience, self._changed)
         except (OSError, MemoryError) as exc:
             raise Overloaded(capacity.lacking(exc)) from exc
         try:
-            runner.pid = await self._fork_client.fork(*runner.files, runner.on_exit)
+            runner.process = await self._forks.fork(*runner.files, runner.on_exit)
         except BaseException:
             runner.close()
             raise
         runner.close_child_ends()
-        if runner.phase is not RunnerPhase.DEAD:
-            self._all.add(runner)
+        self._all.add(runner)
         return runner
 
     def _changed(self, runner: RunnerProcess) -> None:

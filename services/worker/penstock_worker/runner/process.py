@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.ipc.fork_client import ChildProcess
 from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
 from penstock_worker.runner.arena import LeftMemory, SealedMemory
-from penstock_worker.runner.fork_protocol import Exited
 from penstock_worker.runner.messages import (
     ArenaFull,
     CheckpointTaken,
@@ -82,22 +82,21 @@ class RunnerPhase(Enum):
 class RunnerProcess:
     """A process that runs users' code; `RunnerPool.start` gives one that has just begun a run.
 
-    *changed* is called when it becomes idle or dead, *kill* to end its process.
+    *changed* is called when it becomes idle or dead. `process` is there after the fork.
     """
 
     def __init__(
         self,
         arena_nbytes: int,
         patience: float,
-        kill: Callable[[int], None],
         changed: Callable[[RunnerProcess], None],
     ) -> None:
-        self.pid = -1
+        self.process: ChildProcess | None = None
         self.phase = RunnerPhase.IDLE
         self.key = ""
         """The dataset that it has loaded."""
         self._arena_memory = SealedMemory(arena_nbytes)
-        self._patience, self._kill, self._changed = patience, kill, changed
+        self._patience, self._changed = patience, changed
         try:
             self._sock, self._child_sock = socket.socketpair()
         except OSError:
@@ -113,6 +112,11 @@ class RunnerProcess:
         """Why the system has no room for this process, as it said; then it ends."""
         self._on_report: OnReport | None = None
         self._quiet, self._dead = asyncio.Event(), asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process; -1 before it is forked."""
+        return -1 if self.process is None else self.process.pid
 
     @property
     def arena(self) -> memoryview:
@@ -188,20 +192,20 @@ class RunnerProcess:
         if self.phase in (RunnerPhase.DYING, RunnerPhase.DEAD):
             return
         self.phase, self._on_report = RunnerPhase.DYING, None
-        self._kill(self.pid)
+        self._kill()
 
     async def end(self) -> None:
         """End the process, and wait until it is gone."""
         self.kill()
         await self._dead.wait()
 
-    def on_exit(self, death: Exited) -> None:
+    def on_exit(self, returncode: int) -> None:
         """Note that the process is gone; pass on its last reports, then report its end."""
         while self._read():
             pass
         self._hang_up()
-        name = signal.Signals(death.signum).name if death.signum else ""
-        code = None if death.signum else death.exit_code
+        name = signal.Signals(-returncode).name if returncode < 0 else ""
+        code = None if name else returncode
         self._notify(RunnerDied(self._run, name, code, self._lacking))
         self._on_report = None
         self._arena_memory.close()
@@ -229,12 +233,16 @@ class RunnerProcess:
         self._quiet.set()
         self._dead.set()
 
+    def _kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+
     def _send(self, data: bytearray) -> int:
         try:
             return self._sock.send(data)
         except BlockingIOError:
             return 0
-        except OSError:  # it is gone, as the zygote will say
+        except OSError:  # it is gone, as the fork server will say
             return len(data)
 
     def _send_more(self) -> None:
@@ -255,7 +263,7 @@ class RunnerProcess:
         if not data:
             # It closed its socket. That alone is no way to go on: make sure that it is gone.
             self._stop_reading()
-            self._kill(self.pid)
+            self._kill()
             return False
         for report in self._unpacker.feed(data):
             self._receive(report)

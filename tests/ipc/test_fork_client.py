@@ -9,12 +9,12 @@ import threading
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.ipc.fork_door import UNKNOWN
-from tests.ipc.forks import WITHIN
+from penstock.ipc.fork_client import UNKNOWN
+from tests.ipc.forks import WITHIN, asked
 
 
 @pytest.fixture
-def waiting(door):
+def waiting(server):
     """Forks processes that wait until this end of a line is closed."""
     lines = []
 
@@ -23,7 +23,7 @@ def waiting(door):
         lines.append(line)
         with far:
             files = {"LINE_FD": far.fileno()}
-            process = door.fork("wait", dict(os.environb), files, within=WITHIN)
+            process = server.fork("wait", asked(), files, within=WITHIN)
         assert line.recv(5) == b"here\n"
         return process, line
 
@@ -33,8 +33,8 @@ def waiting(door):
 
 
 @pytest.mark.parametrize(("module", "code"), [("leave", 3), ("fail", 1)])
-def test_the_exit_code_of_a_fork_is_told(door, module, code):
-    process = door.fork(module, dict(os.environb), {}, within=WITHIN)
+def test_the_exit_code_of_a_fork_is_told(server, module, code):
+    process = server.fork(module, asked(), {}, within=WITHIN)
 
     assert process.wait(WITHIN) == code
     assert process.poll() == process.returncode == code
@@ -82,26 +82,26 @@ def test_several_threads_wait_for_one_fork(waiting):
     assert codes == [0] * 5
 
 
-def test_a_fork_outlives_its_server_and_can_be_ended_even_so(door, waiting):
+def test_a_fork_outlives_its_server_and_can_be_ended_even_so(server, waiting):
     (one, _), (two, line) = waiting(), waiting()
 
-    os.kill(door.server_pid, signal.SIGKILL)
+    os.kill(server.server_pid, signal.SIGKILL)
 
     with pytest.raises(Unavailable, match="fork server"):
-        door.fork("leave", dict(os.environb), {}, within=WITHIN)
+        server.fork("leave", asked(), {}, within=WITHIN)
     assert one.poll() is None
     one.kill()
     line.close()
     assert [one.wait(WITHIN), two.wait(WITHIN)] == [UNKNOWN] * 2
 
 
-def test_a_fork_that_was_not_waited_for_is_none(door, waiting):
+def test_a_fork_that_was_not_waited_for_is_none(server, waiting):
     waiting()
     line, far = socket.socketpair()
-    os.kill(door.server_pid, signal.SIGSTOP)
+    os.kill(server.server_pid, signal.SIGSTOP)
     with far, pytest.raises(Unavailable, match="does not answer"):
-        door.fork("wait", dict(os.environb), {"LINE_FD": far.fileno()}, within=0.05)
-    os.kill(door.server_pid, signal.SIGCONT)
+        server.fork("wait", asked(), {"LINE_FD": far.fileno()}, within=0.05)
+    os.kill(server.server_pid, signal.SIGCONT)
 
     with line:
         line.settimeout(WITHIN)

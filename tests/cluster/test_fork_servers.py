@@ -1,4 +1,4 @@
-"""What members of clusters, and the zygotes of workers, are forked from."""
+"""The servers that fork members of clusters, and the runners of workers."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock_cluster.nursery import Nursery, held
+from penstock_cluster.fork_servers import ForkServers, held
 from tests.process_tree import below, parent
 
 WITHIN = 20.0
@@ -24,8 +24,8 @@ def preloaded():
     for pid in below(os.getpid()):
         with suppress(OSError):
             words = command(pid)
-            if "--door" in words:
-                found[words[words.index("-m") + 1]] = pid
+            if "--requests" in words:
+                found[words[words.index("-m") + 2]] = pid
     return found
 
 
@@ -33,30 +33,29 @@ def loaded(pid):
     return Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_members_are_forked_from_one_process_and_zygotes_from_another(clusters):
+def test_one_server_forks_members_and_another_one_runners(clusters):
     with clusters.own(workers=2) as cluster:
         members = [cluster.dispatcher, *cluster.workers]
         list(Dataset.range(4).distribute("parallel_epochs", cluster.target))
-        zygotes = [pid for worker in cluster.workers for pid in below(worker.pid)]
-        zygotes = [pid for pid in zygotes if "--worker" in command(pid)]
+        runners = [pid for worker in cluster.workers for pid in below(worker.pid)]
 
         servers = preloaded()
-        of_members = servers["penstock_cluster.preloaded"]
-        of_zygotes = servers["penstock_worker.runner.preloaded"]
+        of_members = servers["penstock_cluster.fork_servers"]
+        of_runners = servers["penstock_worker.runner.fork_child"]
         assert {parent(member.pid) for member in members} == {of_members}
-        assert {parent(pid) for pid in zygotes} >= {of_zygotes}
+        assert {parent(pid) for pid in runners} == {of_runners}
         for member, module in zip(members, ["dispatcher", "worker", "worker"], strict=True):
             assert command(member.pid)[1:] == ["-m", f"penstock_{module}"]
             assert os.getsid(member.pid) == member.pid
 
 
-def test_what_zygotes_are_forked_from_has_no_grpc_and_one_thread(clusters):
+def test_the_server_of_runners_has_no_grpc_and_one_thread(clusters):
     with clusters.own(workers=1):
-        of_zygotes = preloaded()["penstock_worker.runner.preloaded"]
+        of_runners = preloaded()["penstock_worker.runner.fork_child"]
 
-        assert "_multiarray_umath" in loaded(of_zygotes)
-        assert "cygrpc" not in loaded(of_zygotes)
-        assert len(os.listdir(f"/proc/{of_zygotes}/task")) == 1
+        assert "_multiarray_umath" in loaded(of_runners)
+        assert "cygrpc" not in loaded(of_runners)
+        assert len(os.listdir(f"/proc/{of_runners}/task")) == 1
 
 
 def test_a_member_that_is_started_again_is_forked_too(clusters):
@@ -64,7 +63,7 @@ def test_a_member_that_is_started_again_is_forked_too(clusters):
         cluster.workers[0].kill()
         cluster.workers[0].restart()
 
-        assert parent(cluster.workers[0].pid) == preloaded()["penstock_cluster.preloaded"]
+        assert parent(cluster.workers[0].pid) == preloaded()["penstock_cluster.fork_servers"]
 
 
 @pytest.mark.slow
@@ -83,21 +82,22 @@ def test_a_member_whose_environment_is_another_is_started_by_itself(clusters, mo
 @pytest.mark.slow
 def test_a_process_that_runners_come_from_does_not_know_where_credentials_are(monkeypatch):
     monkeypatch.setenv("PENSTOCK_CREDENTIALS", "/where/they/are")
-    nursery = Nursery()
+    servers = ForkServers()
 
-    server = nursery.zygotes.server_pid
+    servers.start()
+    server = servers.runners.server_pid
 
     assert b"PENSTOCK_CREDENTIALS" not in Path(f"/proc/{server}/environ").read_bytes()
-    nursery.close()
+    servers.close()
 
 
 @pytest.mark.slow
 def test_members_are_started_where_the_system_has_no_pidfds(clusters, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
-    nursery = Nursery()
+    servers = ForkServers()
     ours, theirs = os.pipe()
 
-    process = nursery.process("penstock_dispatcher", {}, {"PENSTOCK_READY_FD": theirs})
+    process = servers.process("penstock_dispatcher", {}, {"PENSTOCK_READY_FD": theirs})
     os.close(theirs)
     with os.fdopen(ours) as ready:
         assert ready.readline().startswith("127.0.0.1:")
@@ -105,15 +105,15 @@ def test_members_are_started_where_the_system_has_no_pidfds(clusters, monkeypatc
     assert parent(process.pid) == os.getpid()
     process.terminate()
     assert process.wait(WITHIN) == 0
-    nursery.close()
+    servers.close()
 
 
 @pytest.mark.slow
 def test_both_processes_end_when_nobody_holds_them(clusters):
-    nursery = Nursery()
+    servers = ForkServers()
     before = below(os.getpid())
     ours, theirs = os.pipe()
-    process = nursery.process("penstock_dispatcher", {}, {"PENSTOCK_READY_FD": theirs})
+    process = servers.process("penstock_dispatcher", {}, {"PENSTOCK_READY_FD": theirs})
     os.close(theirs)
     with os.fdopen(ours) as ready:
         ready.readline()
@@ -121,7 +121,7 @@ def test_both_processes_end_when_nobody_holds_them(clusters):
     process.terminate()
     assert process.wait(WITHIN) == 0
 
-    nursery.close()
+    servers.close()
 
     assert below(os.getpid()) - before == set()
 
@@ -129,13 +129,13 @@ def test_both_processes_end_when_nobody_holds_them(clusters):
 @pytest.mark.slow
 def test_a_cluster_goes_on_without_what_it_was_forked_from_which_is_replaced(clusters):
     with clusters.own(workers=1) as cluster:
-        first = preloaded()["penstock_cluster.preloaded"]
+        first = preloaded()["penstock_cluster.fork_servers"]
         os.kill(first, signal.SIGKILL)
 
         far = Dataset.range(9).distribute("distributed_epoch", cluster.target)
         assert sorted(map(int, far)) == list(range(9))
         added = cluster.add_worker()
-        second = preloaded()["penstock_cluster.preloaded"]
+        second = preloaded()["penstock_cluster.fork_servers"]
         assert parent(added.pid) == second != first
 
 

@@ -27,7 +27,7 @@ open(sys.argv[1], "w").write(str(read))
 
 FILLED = """
 import os, sys
-from penstock.ipc.standard_files import fill_standard_files
+from penstock.ipc.child import fill_standard_files
 
 fill_standard_files()
 read = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
