@@ -69,7 +69,8 @@ def serve(commands: int, given: int, made: int) -> None:
     """Serve the process at the other end of the socket *commands*."""
     child.be_for_user_code()
     malloc.tune()
-    np.random.seed()  # noqa: NPY002  a fork is to be unlike other forks: functions may draw from it
+    if "numpy.random" in sys.modules:  # else it seeds itself when a function loads it
+        np.random.seed()  # noqa: NPY002  a fork is to be unlike other forks
     sys.argv[1:] = []
     with socket.socket(fileno=commands) as sock, suppress(ConnectionError):
         Child(FramedSocket(sock, COMMANDS), MemoryFile(given), MemoryFile(made)).serve()

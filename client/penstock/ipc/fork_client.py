@@ -212,6 +212,11 @@ class ForkClient:
         """The exit code of the server that this process started, if it has ended."""
         return None if self._server is None else self._server.poll()
 
+    @property
+    def running(self) -> bool:
+        """Whether the server was started and has not ended, as far as this process knows."""
+        return self._sock is not None and self.returncode is None
+
     def start(self, environment: Mapping[bytes, bytes]) -> bool:
         """Start the server unless it runs; it loads its modules while the caller continues.
 
@@ -222,7 +227,7 @@ class ForkClient:
             OSError: when there is no room for it.
         """
         with self._lock:
-            if self._sock is not None and self.returncode is None:
+            if self.running:
                 return False
             self._drop()
             fill_standard_files()

@@ -51,7 +51,6 @@ def main() -> None:
     args = parser.parse_args()
     gc.disable()
     plan = importlib.import_module(args.module).fork_plan()
-    gc.collect()
     gc.freeze()
     with socket.socket(fileno=args.requests) as requests:
         try:

@@ -154,6 +154,8 @@ class RunnerForks:
     def _start(self) -> bool:
         if self._closed:
             raise Closed(_CLOSING)
+        if self._own.running:
+            return False
         here = ProcessEnvironment.here()
         # The server has one thread, whatever the worker's own environment says.
         environment = {**self._confinement.passed_on(here.environment), **ONE_THREAD}
