@@ -13,6 +13,8 @@ another dataclass              a nested message
 a union                        a message with one ``oneof`` of all alternatives
 =============================  ==================================================
 
+`protos/write.py` writes the .proto files by the same rules.
+
 Zeros are not sent and an absent field reads as zero, as protobuf has it. So a field may be added
 at any time, and its zero must mean what its absence meant. The plan for a class is made once.
 """
