@@ -27,7 +27,6 @@ VALUES = {
     "penstock.explanation.looks",
     "penstock.protocol.cache",
     "penstock.protocol.control",
-    "penstock.protocol.data",
     "penstock.protocol.calls",
     "penstock.protocol.tensorflow",
     "penstock.reader.core.effects",

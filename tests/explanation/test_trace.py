@@ -5,7 +5,7 @@ import json
 from msgspec.structs import replace
 
 from penstock.explanation.trace import journeys, trace_json
-from penstock.protocol.trace import FrameSent, FrameTaken, FrameTimes
+from penstock.protocol.data import FrameSent, FrameTaken, FrameTimes
 
 SENT = FrameSent(4, 1, 7, 3, 10, 5, 999, "lz4", 1.0, 2.0, 2.25, 2.5, 3.0, 4.0)
 TIMES = FrameTimes(10, 15, 5.0, 6.0, 6.5, 7.0)

@@ -1,8 +1,14 @@
 """What became of frames is recorded while somebody asks."""
 
-from penstock.protocol.data import FrameHeader, Subscribe
+from penstock.protocol.data import (
+    FrameHeader,
+    FrameSent,
+    FrameTaken,
+    FrameTimes,
+    Subscribe,
+    decode_events,
+)
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, RangeSet
-from penstock.protocol.trace import FrameSent, FrameTaken, FrameTimes, decode_events
 from penstock.protocol.types import Codec, ReaderId, TaskId
 from penstock_worker.core.events import StreamId
 from penstock_worker.frame_trace import ASKED_FOR, KEPT, FrameTrace

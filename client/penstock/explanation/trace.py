@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from penstock.protocol.trace import FrameSent, FrameTaken, FrameTimes, TraceEvent
+from penstock.protocol.data import FrameSent, FrameTaken, FrameTimes, TraceEvent
 
 MICROSECONDS = 1e6
 

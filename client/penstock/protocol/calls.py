@@ -246,7 +246,7 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class TraceReply:
-    """Events as MessagePack (`penstock.protocol.trace.decode_events`).
+    """Events as MessagePack (`penstock.protocol.data.decode_events`).
 
     The next request asks for events after number *next*. *missed* events before these were dropped.
     """

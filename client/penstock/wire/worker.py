@@ -26,10 +26,11 @@ from penstock.protocol.data import (
     ReadRequest,
     Recall,
     StreamEnd,
+    TraceEvent,
+    decode_events,
 )
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.nearness import KnownWorker
-from penstock.protocol.trace import TraceEvent, decode_events
 from penstock.runtime.malloc import freed_memory
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel, connect

@@ -9,8 +9,15 @@ from dataclasses import replace
 from itertools import islice
 
 from penstock.protocol.calls import TraceReply
-from penstock.protocol.data import FrameHeader, Subscribe
-from penstock.protocol.trace import FrameSent, FrameTaken, FrameTimes, TraceEvent, encode_events
+from penstock.protocol.data import (
+    FrameHeader,
+    FrameSent,
+    FrameTaken,
+    FrameTimes,
+    Subscribe,
+    TraceEvent,
+    encode_events,
+)
 from penstock_worker.core.events import StreamId
 from penstock_worker.runner.messages import FrameReady
 

@@ -9,9 +9,8 @@ import pytest
 from penstock.errors import VersionMismatch
 from penstock.frames.compression import compress
 from penstock.frames.frame import FrameBuilder
-from penstock.protocol.data import FrameHeader
+from penstock.protocol.data import FrameHeader, FrameTimes
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Codec, TaskId
 from penstock.reader.session.line import Line
 from penstock.reader.session.network import SessionNetwork

@@ -8,8 +8,7 @@ from time import time
 from penstock.element import Element
 from penstock.errors import VersionMismatch
 from penstock.frames.frame import unpack
-from penstock.protocol.data import FrameHeader
-from penstock.protocol.trace import FrameTimes
+from penstock.protocol.data import FrameHeader, FrameTimes
 from penstock.protocol.types import Codec
 from penstock.reader.session.decompress_ahead import DecompressAhead, Stored
 

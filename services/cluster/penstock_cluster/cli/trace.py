@@ -11,8 +11,8 @@ from pathlib import Path
 from penstock.credentials.caller import OPERATOR, Caller, caller_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.explanation.trace import journeys, trace_json
+from penstock.protocol.data import TraceEvent
 from penstock.protocol.names import printable_lines
-from penstock.protocol.trace import TraceEvent
 from penstock.reader.arguments import service_of
 from penstock.wire.connection import connect
 from penstock.wire.worker import SERVER, WorkerClient

@@ -2,13 +2,7 @@
 
 import pytest
 
-from penstock.protocol.trace import (
-    FrameSent,
-    FrameTaken,
-    FrameTimes,
-    decode_events,
-    encode_events,
-)
+from penstock.protocol.data import FrameSent, FrameTaken, FrameTimes, decode_events, encode_events
 
 SENT = FrameSent(1, 1, 7, 3, 10, 5, 999, "lz4", 1.0, 2.0, 2.0, 2.5, 3.0, 4.0)
 TIMES = FrameTimes(10, 15, 5.0, 6.0, 6.5, 7.0)
