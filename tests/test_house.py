@@ -65,7 +65,6 @@ TRIED_THROUGH = {
     # Halves of something that works in two processes.
     "penstock.wire.spans": "wire/test_tracing.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
-    "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.fork_main": "ipc/test_fork_server.py",
     "penstock.ipc.message_line": BORROWING,
     "penstock.transport.borrowed": BORROWING,

@@ -12,10 +12,10 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
@@ -43,12 +43,20 @@ KEPT = 600.0
 
 log = logging.getLogger("penstock.dispatcher")
 
+V = TypeVar("V")
+"""The form in which a store keeps a definition."""
 
-class DefinitionStore(Protocol):
-    """Keeps definitions. *python* is the version that one needs; nothing if any can load it."""
+
+class DefinitionStore(Generic[V]):
+    """Keeps definitions; *python* is the version that one needs; nothing if any can load it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._definitions: dict[DatasetId, dict[str, V]] = {}
+        self._dates, self._clock = dict[DatasetId, float](), clock
 
     async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
         """Keep *definition*; the first whole one of a fingerprint and a version stays."""
+        raise NotImplementedError
 
     async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
         """Return the definition that *python* can load, or any without one, if there is one.
@@ -56,18 +64,50 @@ class DefinitionStore(Protocol):
         Raises:
             Overloaded: when that cannot be seen now.
         """
+        variants = self._definitions.get(dataset, {})
+        for one in [each for each in variants if not python or each in ("", python)]:
+            if (data := await self._read(dataset, variants[one])) is not None:
+                return data
+            variants.pop(one, None)
+        return None
 
     def variants(self, dataset: DatasetId) -> tuple[str, ...]:
         """Return the versions that there are definitions for."""
+        return tuple(self._definitions.get(dataset, ()))
 
     def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
         """Yield each definition that is there now, with its version and how many bytes it takes."""
+        for dataset, variants in self._definitions.items():
+            for python, one in variants.items():
+                with suppress(OSError):  # it was removed meanwhile
+                    yield dataset, python, self._size(one)
 
     async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
         """Forget those that are not *used* and did not come lately; return them."""
+        limit = self._clock() - KEPT
+        unused = [name for name, at in self._dates.items() if at < limit and name not in used]
+        for dataset in unused:
+            del self._dates[dataset]
+            for one in self._definitions.pop(dataset, {}).values():
+                self._remove(one)
+        return unused
+
+    async def _read(self, dataset: DatasetId, one: V) -> bytes | None:
+        raise NotImplementedError
+
+    def _size(self, one: V) -> int:
+        raise NotImplementedError
+
+    def _remove(self, one: V) -> None:
+        """Remove what is left of a definition."""
+
+    def _note(self, dataset: DatasetId) -> dict[str, V]:
+        """Note that a definition of *dataset* came; return its variants."""
+        self._dates[dataset] = self._clock()
+        return self._definitions.setdefault(dataset, {})
 
 
-def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> DefinitionStore:
+def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> DefinitionStore[Any]:
     """Return where definitions are kept: below *work_dir*, or in memory without one.
 
     Those on disk are sealed with *key*, or with one of *work_dir*, which is made if there is none.
@@ -78,42 +118,21 @@ def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> De
     return FileDefinitions(folder / "datasets", power=power, key=key or own_key(folder))
 
 
-class MemoryDefinitions:
+class MemoryDefinitions(DefinitionStore[bytes]):
     """Keeps definitions in memory."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._definitions: dict[DatasetId, dict[str, bytes]] = {}
-        self._dates = _Dates(clock)
 
     async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
         """See `DefinitionStore.keep`."""
-        self._dates.note(dataset)
-        self._definitions.setdefault(dataset, {}).setdefault(python, definition)
+        self._note(dataset).setdefault(python, definition)
 
-    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
-        """See `DefinitionStore.find`."""
-        variants = self._definitions.get(dataset, {})
-        return next((variants[one] for one in _fitting(variants, python)), None)
+    async def _read(self, _: DatasetId, one: bytes) -> bytes:
+        return one
 
-    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
-        """See `DefinitionStore.variants`."""
-        return tuple(self._definitions.get(dataset, ()))
-
-    def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
-        """See `DefinitionStore.sizes`."""
-        for dataset, variants in self._definitions.items():
-            for python, definition in variants.items():
-                yield dataset, python, len(definition)
-
-    async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
-        """See `DefinitionStore.forget`."""
-        unused = self._dates.unused(used)
-        for dataset in unused:
-            self._definitions.pop(dataset, None)
-        return unused
+    def _size(self, one: bytes) -> int:
+        return len(one)
 
 
-class FileDefinitions:
+class FileDefinitions(DefinitionStore[Path]):
     """Keeps definitions as files, also for restarts; with *power* they survive power failures."""
 
     def __init__(
@@ -124,17 +143,15 @@ class FileDefinitions:
         key: bytes = b"",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._folder = folder
-        self._power, self._key = power, key
-        self._dates = _Dates(clock)
-        self._definitions: dict[DatasetId, dict[str, Path]] = {}
+        super().__init__(clock)
+        self._folder, self._power, self._key = folder, power, key
         try:
             make_private_folder(folder)
             for file in sorted(folder.iterdir()):
                 if file.name.startswith("."):
                     file.unlink()  # the process before ended while it wrote this
                 elif (found := _FILE.fullmatch(file.name)) and file.stat().st_size:
-                    self._note(DatasetId(found[1]), "" if found[2] == "any" else found[2])
+                    self._note(DatasetId(found[1]))["" if found[2] == "any" else found[2]] = file
         except OSError as exc:
             raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
 
@@ -144,75 +161,25 @@ class FileDefinitions:
             raise DefinitionError(f"{dataset[:80]!r} is no fingerprint")
         if not _PYTHON.fullmatch(python):
             raise DefinitionError(f"{python[:80]!r} is no version of Python, as 3.11 is one")
-        file = self._file(dataset, python)
-        self._dates.note(dataset)  # first: what comes is not forgotten meanwhile
-        if await asyncio.to_thread(_read, file, dataset, self._key) is None:
+        file = self._folder / f"{dataset}.{python or 'any'}"
+        self._note(dataset)  # first: a new definition is not forgotten meanwhile
+        if await self._read(dataset, file) is None:
             try:
                 parts = (_digest(dataset, definition, self._key), definition)
                 await asyncio.to_thread(write_whole, file, parts, self._power)
             except OSError as exc:
                 raise unwritten(file, exc, "register the dataset again") from exc
-        self._note(dataset, python)
+        self._note(dataset)[python] = file
 
-    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
-        """See `DefinitionStore.find`. A damaged one is none: a reader registers it again."""
-        variants = self._definitions.get(dataset, {})
-        for one in _fitting(variants, python):
-            if (
-                data := await asyncio.to_thread(_read, variants[one], dataset, self._key)
-            ) is not None:
-                return data
-            variants.pop(one, None)
-        return None
+    async def _read(self, dataset: DatasetId, one: Path) -> bytes | None:
+        """Return a definition. A damaged one is none: a reader registers it again."""
+        return await asyncio.to_thread(_read, one, dataset, self._key)
 
-    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
-        """See `DefinitionStore.variants`."""
-        return tuple(self._definitions.get(dataset, ()))
+    def _size(self, one: Path) -> int:
+        return one.stat().st_size - _SUM
 
-    def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
-        """See `DefinitionStore.sizes`."""
-        for dataset, variants in self._definitions.items():
-            for python, file in variants.items():
-                with suppress(OSError):  # it was removed meanwhile
-                    yield dataset, python, file.stat().st_size - _SUM
-
-    async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
-        """See `DefinitionStore.forget`."""
-        unused = self._dates.unused(used)
-        for dataset in unused:
-            for file in self._definitions.pop(dataset, {}).values():
-                file.unlink(missing_ok=True)
-        return unused
-
-    def _note(self, dataset: DatasetId, python: str) -> None:
-        self._dates.note(dataset)
-        self._definitions.setdefault(dataset, {})[python] = self._file(dataset, python)
-
-    def _file(self, dataset: DatasetId, python: str) -> Path:
-        return self._folder / f"{dataset}.{python or 'any'}"
-
-
-class _Dates:
-    """When each definition was registered last."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._noted: dict[DatasetId, float] = {}
-        self._clock = clock
-
-    def note(self, dataset: DatasetId) -> None:
-        self._noted[dataset] = self._clock()
-
-    def unused(self, used: Container[DatasetId]) -> list[DatasetId]:
-        limit = self._clock() - KEPT
-        out = [name for name, at in self._noted.items() if at < limit and name not in used]
-        for name in out:
-            del self._noted[name]
-        return out
-
-
-def _fitting(variants: Iterable[str], python: str) -> list[str]:
-    """Return the variants that *python* can load, or all without one."""
-    return [one for one in variants if not python or one in ("", python)]
+    def _remove(self, one: Path) -> None:
+        one.unlink(missing_ok=True)
 
 
 def _read(file: Path, dataset: DatasetId, key: bytes) -> bytes | None:

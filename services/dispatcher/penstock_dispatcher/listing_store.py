@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from penstock import files
 from penstock.errors import ConfigError, DatasetError, JournalError, PenstockError
@@ -38,11 +37,11 @@ KEPT = 600.0
 _FILE = re.compile(r"[0-9a-f]{32}")
 
 
-class ListingStore(Protocol):
-    """Keeps names of files by the digest of their listing."""
+class ListingStore:
+    """Keeps nothing: without a folder no restart reads names, because passes keep theirs."""
 
     async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
-        """Keep *names*. When this returns, a fact may refer to them."""
+        """Keep *names*, by the digest of *listing*. When this returns, a fact may refer to them."""
 
     def release(self, used: Container[str]) -> None:
         """Release all digests but those *used*: nothing durable refers to others."""
@@ -53,23 +52,12 @@ class ListingStore(Protocol):
 
 def listings_at(work_dir: str | None, *, power: bool) -> ListingStore:
     """Return where listings are kept: below *work_dir*, or nowhere without one."""
-    return NoListings() if work_dir is None else FileListings(Path(work_dir) / FOLDER, power=power)
+    return (
+        ListingStore() if work_dir is None else FileListings(Path(work_dir) / FOLDER, power=power)
+    )
 
 
-class NoListings:
-    """Keeps nothing: without a restart no names are read back, because passes keep theirs."""
-
-    async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
-        """See `ListingStore.keep`."""
-
-    def release(self, used: Container[str]) -> None:
-        """See `ListingStore.release`."""
-
-    async def sweep(self) -> None:
-        """See `ListingStore.sweep`."""
-
-
-class FileListings:
+class FileListings(ListingStore):
     """Keeps each listing as a file; with *power* it outlasts its failure."""
 
     def __init__(

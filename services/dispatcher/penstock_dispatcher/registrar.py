@@ -94,7 +94,7 @@ class Registrar:
     def __init__(
         self,
         core: DispatcherCore,
-        store: DefinitionStore,
+        store: DefinitionStore[Any],
         largest: int,
         most: int,
         most_each: int,

@@ -33,8 +33,8 @@ from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at, expiring
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
-from penstock_dispatcher.tensorflow.opened import DispatcherKnowledge, OpenedDatasets
-from penstock_dispatcher.tensorflow.service import TensorFlowService
+from penstock_dispatcher.tensorflow.opened import OpenedDatasets
+from penstock_dispatcher.tensorflow.service import DispatcherKnowledge, TensorFlowService
 from penstock_dispatcher.web.sampler import Sampler, sampling
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 from uuid import uuid4
 
 from penstock.graph.node import INFINITE
 from penstock.protocol.calls import RegisteredDataset
 from penstock.protocol.definition import Definition
+from penstock.protocol.names import scoped
 from penstock.protocol.tensorflow import (
     INFINITE_CARDINALITY,
     SNAPPY,
@@ -34,25 +34,36 @@ from penstock.protocol.tensorflow import (
     RemoveTaskRequest,
 )
 from penstock.protocol.types import Codec
+from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_facts import JobMade
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.in_step import CountedRound
 
 
-class Knowledge(Protocol):
-    """Questions to the dispatcher."""
+class DispatcherKnowledge:
+    """Questions to a *dispatcher*."""
+
+    def __init__(self, dispatcher: DispatcherService) -> None:
+        self._dispatcher = dispatcher
 
     async def find_dataset(self, dataset_id: str) -> RegisteredDataset:
         """Return the dataset that is registered under an id."""
-        ...
+        return await self._dispatcher.find_dataset(dataset_id)
 
     def live_workers(self) -> Iterable[tuple[str, int]]:
         """Return the workers that are there, by address and incarnation."""
-        ...
+        workers = self._dispatcher.core.state.workers
+        return [(name, worker.incarnation) for name, worker in workers.items()]
+
+    def tensorflow_addresses(self) -> dict[str, str]:
+        """Return where workers answer TensorFlow's clients without credentials, by worker."""
+        workers = self._dispatcher.core.state.workers.items()
+        return {name: one.profile.tensorflow for name, one in workers if one.profile.tensorflow}
 
     def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
         """Return whether all of a repetition of a job was read."""
-        ...
+        job = self._dispatcher.core.state.jobs.get(scoped(dataset_id, job_name))
+        return job is not None and repetition in job.finished
 
 
 class TensorFlowService:
@@ -63,16 +74,24 @@ class TensorFlowService:
 
     def __init__(
         self,
-        known: Knowledge,
+        known: DispatcherKnowledge,
         clients: TensorFlowClients,
         clock: Callable[[], float],
         opened: tuple[str, ...] = (),
     ) -> None:
         self._known, self._clients, self._clock, self._opened = known, clients, clock, opened
 
+    async def find_dataset(self, dataset_id: str) -> RegisteredDataset:
+        """Return the dataset that is registered under an id."""
+        return await self._known.find_dataset(dataset_id)
+
+    def live_workers(self) -> Iterable[tuple[str, int]]:
+        """Return the workers that clients may get, by address and incarnation."""
+        return self._known.live_workers()
+
     async def metadata(self, request: MetadataRequest) -> MetadataReply:
         """Return the dataset that is registered under an id."""
-        found = await self._known.find_dataset(request.dataset_id)
+        found = await self.find_dataset(request.dataset_id)
         spec = b""
         if found.element_spec:
             spec = _structured(found.element_spec)
@@ -83,14 +102,14 @@ class TensorFlowService:
 
     async def compression(self, request: DisableCompressionRequest) -> DisableCompressionReply:
         """Return whether elements come compressed: as was registered, whatever a client asks."""
-        found = await self._known.find_dataset(request.dataset_id)
+        found = await self.find_dataset(request.dataset_id)
         if found.codec is Codec.SNAPPY:
             return DisableCompressionReply(compression_disabled_at_runtime=False)
         return DisableCompressionReply(no_compression_to_disable=True)
 
     async def job(self, request: JobRequest) -> JobReply:
         """Find or make a job."""
-        await self._known.find_dataset(request.dataset_id)
+        await self.find_dataset(request.dataset_id)
         return JobReply(self._clients.job(request, f"of one client, {uuid4().hex}"))
 
     async def iteration(self, request: IterationRequest) -> IterationReply:
@@ -100,7 +119,7 @@ class TensorFlowService:
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Return the tasks of a client's pass."""
-        workers = self._known.live_workers()
+        workers = self.live_workers()
         return self._clients.tasks(request.client_id, workers, self._finished, self._clock())
 
     async def release(self, request: ReleaseRequest) -> ReleaseReply:
@@ -120,7 +139,7 @@ class TensorFlowService:
 
     async def remove_task(self, request: RemoveTaskRequest) -> RemoveTaskReply:
         """Return whether a consumer is to give up a task."""
-        live = [address for address, _ in self._known.live_workers()]
+        live = [address for address, _ in self.live_workers()]
         gone = self._clients.remove(request.task_id, request.consumer_index, request.round, live)
         return RemoveTaskReply(gone)
 

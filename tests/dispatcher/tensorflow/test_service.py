@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from penstock.protocol.names import scoped
 from penstock.protocol.nearness import WorkerProfile
-from penstock_dispatcher.tensorflow.opened import DispatcherKnowledge
+from penstock_dispatcher.tensorflow.service import DispatcherKnowledge
 
 
 def test_of_workers_it_tells_their_lives_and_where_they_need_no_credentials():
