@@ -36,7 +36,7 @@ from penstock_dispatcher.core.listings import outline, pieces
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from penstock_dispatcher.journal.encoding import encode_fact, encode_live
+from penstock_dispatcher.journal.snapshot import encode_fact, encode_live
 
 COUNTS = (10**3, 10**4, 10**5, 10**6)
 TASKS = 10

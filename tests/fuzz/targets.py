@@ -33,7 +33,7 @@ from penstock.wire.status import Code, Status
 from penstock_dispatcher.core import job_state
 from penstock_dispatcher.core.split_provider import SplitProvider
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.journal import encoding
+from penstock_dispatcher.journal import snapshot
 from penstock_dispatcher.journal.store import Store
 
 
@@ -199,14 +199,14 @@ def read_failure(data):
 def journal():
     world, rows = _module("dispatcher/journal/random_facts.py").RandomFacts(5), []
     for _ in range(60):
-        rows.append(encoding.encode_facts(map(encoding.encode_fact, world.step())))
+        rows.append(snapshot.encode_facts(map(snapshot.encode_fact, world.step())))
     state = world.state
     lines = [
-        (table, encoding.encode_key(key), encoding.encode_line(line))
-        for table in encoding.LINES
+        (table, snapshot.encode_key(key), snapshot.encode_line(line))
+        for table in snapshot.LINES
         for key, line in getattr(state, table).items()
     ]
-    return [row for row in rows if len(row) > 1], encoding.encode_live(state), lines
+    return [row for row in rows if len(row) > 1], snapshot.encode_live(state), lines
 
 
 def make_row(rng):
@@ -230,12 +230,12 @@ def read_row(given):
         if table == "facts":
             state, changes = DispatcherState(), SimpleNamespace(note=lambda fact: None)
             for row in what:
-                facts = encoding.decode_facts(row)
+                facts = snapshot.decode_facts(row)
                 Store._replay(state, changes, state.length + len(facts), row)
         elif table == "live":
-            encoding.decode_live(what)
+            snapshot.decode_live(what)
         else:
-            encoding.put_line(DispatcherState(), table, *what)
+            snapshot.put_line(DispatcherState(), table, *what)
 
 
 # --- states ---

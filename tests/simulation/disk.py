@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
 from penstock_dispatcher.journal.journal import DurableJournal
-from penstock_dispatcher.journal.snapshot import Changes, Snapshot
+from penstock_dispatcher.journal.snapshot import (
+    Changes,
+    Snapshot,
+    decode_facts,
+    decode_live,
+    put_line,
+)
 from penstock_dispatcher.journal.store import LoadedJournal
 from simulation.world import Process
 

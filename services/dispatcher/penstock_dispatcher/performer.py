@@ -1,17 +1,20 @@
-"""Carry out the core's effects: send on streams, reply to calls, probe addresses."""
+"""Carry out effects of the core: send on streams, reply to calls, probe addresses; time decisions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeAlias, assert_never
 
 from penstock import files
 from penstock.protocol.control import ReaderView, WorkerCommand, WorkerRefused
 from penstock.protocol.types import WorkerId
+from penstock.runtime.address import split
 from penstock.runtime.histogram import Durations
 from penstock_dispatcher.calls import PendingCalls
 from penstock_dispatcher.core.events import (
@@ -29,7 +32,6 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
 )
 from penstock_dispatcher.outbox import Outboxes
-from penstock_dispatcher.probe import is_refused
 
 Decide = Callable[[Event, float], list[Effect]]
 
@@ -132,3 +134,37 @@ class Performer:
             log.warning("an order of %d files could not be made: %r", len(effect.names), exc)
             return
         self._handle(FilesOrdered(effect.iteration, effect.provider, effect.seed, order))
+
+
+TRIES = (0.0, 0.05, 0.25, 1.0)
+"""Pauses before each look: a process that is dying may still be connected to for a moment."""
+
+
+async def is_refused(address: str, timeout: float = 1.0) -> bool:
+    """Return whether connections to *address* are refused, by all hosts that it names.
+
+    An address that cannot be resolved, is silent or answers is no proof.
+    """
+    for pause in TRIES:
+        await asyncio.sleep(pause)
+        with suppress(OSError, ValueError, TimeoutError):
+            async with asyncio.timeout(timeout):
+                if await _refused_everywhere(*split(address)):
+                    return True
+    return False
+
+
+async def _refused_everywhere(host: str, port: int) -> bool:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return bool(found) and all([await _refused(one[0], one[4]) for one in found])
+
+
+async def _refused(family: int, place: tuple[Any, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(probe, place)
+        except ConnectionRefusedError:
+            return True
+    return False

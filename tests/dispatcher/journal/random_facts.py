@@ -24,7 +24,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from penstock_dispatcher.journal import encoding
+from penstock_dispatcher.journal import snapshot
 from penstock_dispatcher.journal.store import Store
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
@@ -149,7 +149,7 @@ def copied(state):
 
 
 def written(store, facts, length):
-    store.append(length, encoding.encode_facts(map(encoding.encode_fact, facts)))
+    store.append(length, snapshot.encode_facts(map(snapshot.encode_fact, facts)))
 
 
 def loaded(file):

@@ -11,8 +11,7 @@ from penstock_dispatcher.core.events import (
     Tick,
 )
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from penstock_dispatcher.journal import encoding
-from penstock_dispatcher.journal.snapshot import Changes
+from penstock_dispatcher.journal.snapshot import Changes, encode_key
 from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import SETTINGS, VERSIONS, loaded
 
@@ -41,7 +40,7 @@ def test_a_snapshot_writes_only_the_lines_that_were_named(file):
     store.close()
 
     assert len([line for line in first.lines if line.table == "jobs"]) == 200
-    assert [line.key for line in second.lines] == [encoding.encode_key("one more")]
+    assert [line.key for line in second.lines] == [encode_key("one more")]
 
 
 def test_ids_that_are_forgotten_leave_the_file_and_others_stay(file):
@@ -70,7 +69,7 @@ def test_ids_that_are_forgotten_leave_the_file_and_others_stay(file):
     store.compact(snapshot)
     store.close()
 
-    assert [line.key for line in snapshot.lines] == list(map(encoding.encode_key, ("e", "kept")))
+    assert [line.key for line in snapshot.lines] == list(map(encode_key, ("e", "kept")))
     assert list(state.datasets) == ["e"]
     assert list(state.registrations) == ["e", "kept"]
     assert loaded(file) == state

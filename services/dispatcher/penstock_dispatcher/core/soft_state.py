@@ -22,8 +22,7 @@ from penstock.protocol.types import (
 )
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
-from penstock_dispatcher.core.pace import Pace
-from penstock_dispatcher.core.split_provider import DrawRate
+from penstock_dispatcher.core.split_provider import DrawRate, Pace
 
 STANDS = 1.0
 """Seconds for which a result is valid: after them each reader has sent a newer heartbeat."""

@@ -18,7 +18,7 @@ from penstock.protocol.types import (
     TaskId,
     WorkerId,
 )
-from penstock_dispatcher.core import datasets, rounds_state, task_state
+from penstock_dispatcher.core import datasets, task_state
 from penstock_dispatcher.core.datasets import DatasetFact, DatasetRecord, RegistrationRecord
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
@@ -173,7 +173,7 @@ class DispatcherState:
             case ReaderRemoved():
                 self._removed(fact)
             case ConsumerJoined() | ConsumerEnded() | RoundsAdvanced():
-                rounds_state.apply(self.iterations[fact.iteration], fact)
+                task_state.apply_rounds(self.iterations[fact.iteration], fact)
             case ConsumptionReported():
                 self._reported(self.iterations[fact.iteration], fact)
             case _:
@@ -214,7 +214,7 @@ class DispatcherState:
         task.done, task.logs, task.acked, task.failure = True, (), task.acked | fact.acked, None
         task.checkpoint, task.unacked, task.expired_holders = Checkpoint(), {}, {}
         if iteration.rounds is not None:
-            rounds_state.finish_task(iteration, fact.task, fact.acked)
+            task_state.finish_rounds(iteration, fact.task, fact.acked)
         if iteration.ordered:
             task_state.settle(iteration, fact.task)
             del self.owners[fact.task]
@@ -249,7 +249,7 @@ class DispatcherState:
         iteration.before = fact.before
         job.seed = fact.job_seed
         if fact.rounds is not None:
-            rounds_state.restore(job, iteration, fact.rounds)
+            task_state.restore_rounds(job, iteration, fact.rounds)
         if fact.stride is not None:
             job.parameters = replace(job.parameters, stride=fact.stride.consumers)
             iteration.parameters = job.parameters
@@ -286,7 +286,7 @@ class DispatcherState:
         self, fact: IterationOpened | IterationRestored, made: IterationRecord, job: JobRecord
     ) -> None:
         if made.rounds is None:
-            made.rounds = rounds_state.rounds_of(made.parameters)
+            made.rounds = task_state.rounds_of(made.parameters)
         self.iterations[fact.iteration] = made
         job.open[fact.repetition] = fact.iteration
         self._used(fact.iteration)

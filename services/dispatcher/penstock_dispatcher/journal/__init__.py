@@ -3,8 +3,8 @@
 Read `journal` first: facts go in, and effects wait until the facts are written. A thread (`writer`)
 writes them, many in one transaction, to an SQLite file (`store`). There are two kinds of rows:
 facts, and now and then a snapshot of the state, which lets all facts before it be deleted.
-`snapshot` finds the changes that the next snapshot must write. `encoding` turns facts and states
-into bytes. `row_mac` makes the digests of rows. `wal_check` inspects the log of a process that was
+`snapshot` finds the changes that the next snapshot must write, and turns facts and states into
+bytes. `row_mac` makes the digests of rows. `wal_check` inspects the log of a process that was
 killed. `folder` locks the folder to one process, and checks that it is still the same.
 """
 

@@ -17,9 +17,14 @@ from penstock.protocol.malformed import MALFORMED
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.folder_key import KEY, kept_key, own_key
 from penstock_dispatcher.journal import wal_check
-from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
 from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
-from penstock_dispatcher.journal.snapshot import Changes, Snapshot
+from penstock_dispatcher.journal.snapshot import (
+    Changes,
+    Snapshot,
+    decode_facts,
+    decode_live,
+    put_line,
+)
 
 log = logging.getLogger("penstock.dispatcher")
 

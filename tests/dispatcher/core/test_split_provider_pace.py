@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock_dispatcher.core.pace import Pace
+from penstock_dispatcher.core.split_provider import Pace
 
 
 def test_nothing_is_known_before_a_task_has_ended():

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from penstock_dispatcher import collection
-from penstock_dispatcher.collection import YOUNG, short_collections
+from penstock_dispatcher import process
+from penstock_dispatcher.process import YOUNG, short_collections
 
 
 class Node:
@@ -52,7 +52,7 @@ def test_a_cycle_that_came_since_is_found_at_once():
 
 @pytest.mark.slow
 def test_a_cycle_among_what_was_set_aside_is_found_once_it_doubled(monkeypatch):
-    monkeypatch.setattr(collection, "LEAST", 1)
+    monkeypatch.setattr(process, "LEAST", 1)
     with short_collections():
         node = Node()
         gc.collect()
@@ -82,10 +82,10 @@ def test_collections_are_as_before_when_it_ends():
 def test_collections_that_come_by_themselves_set_aside_too():
     script = (
         "import gc\n"
-        "from penstock_dispatcher import collection\n"
-        "collection.YOUNG = 700\n"
-        "with collection.short_collections():\n"
-        "    kept = [[] for _ in range(200_000)]\n"
+        "from penstock_dispatcher import process\n"
+        "process.YOUNG = 700\n"
+        "with process.short_collections():\n"
+        "    kept = [[] for _ in range(1_000_000)]\n"
         "    print(gc.get_freeze_count())\n"
     )
     said = subprocess.run(

@@ -8,7 +8,7 @@ from penstock.protocol.types import WorkerId
 from penstock_dispatcher import performer
 from penstock_dispatcher.calls import PendingCalls
 from penstock_dispatcher.core.events import ProbeWorker
-from penstock_dispatcher.probe import is_refused
+from penstock_dispatcher.performer import is_refused
 
 
 @pytest.mark.parametrize("host, name", [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost")])
