@@ -1,4 +1,4 @@
-"""Carry out effects of the core: send on streams, reply to calls, probe addresses; time decisions."""
+"""Carry out effects of the core: send on streams, reply to calls, probe workers; time decisions."""
 
 from __future__ import annotations
 
