@@ -93,7 +93,6 @@ TRIED_THROUGH = {
     "penstock.wire.rpc": CONNECTION,
     "penstock.wire.status": CONNECTION,
     "penstock.wire.stream": CONNECTION,
-    "penstock.runtime.histogram": "web/test_metrics.py",
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",

@@ -16,7 +16,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, ConfigError, InternalError
 from penstock.runtime.event_loop import LoopThread
-from penstock.runtime.exit_codes import ExitCode
+from penstock.runtime.signals import ExitCode
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher.config import DispatcherConfig

@@ -19,7 +19,7 @@ from penstock import errors, service
 from penstock.dataset.dataset import Dataset
 from penstock.executors.process_pool import ProcessSettings
 from penstock.runtime import settings
-from penstock.runtime.exit_codes import ExitCode
+from penstock.runtime.signals import ExitCode
 from penstock.wire import tracing
 from penstock_cluster.cli.app import app
 from penstock_dispatcher.config import DispatcherConfig

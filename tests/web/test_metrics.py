@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from penstock.runtime.histogram import Durations
+from penstock.runtime.clock import Durations
 from penstock.web import metrics
 from penstock.web.metrics import content_type_for, counter, counters, gauge, gauges, histograms
 

@@ -27,7 +27,7 @@ from penstock.protocol.types import ShardingPolicy
 from penstock.reader.agreement import CrossTrainerCache
 from penstock.reader.distribute import distribute
 from penstock.reader.external_state import check_external_state
-from penstock.runtime.public_names import named_by
+from penstock.runtime.tracebacks import named_by
 
 
 class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):

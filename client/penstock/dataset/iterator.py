@@ -25,8 +25,7 @@ from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.options import check_seed
 from penstock.runtime.interrupts import close_dropped, in_own_thread, uninterrupted
-from penstock.runtime.public_names import named_by
-from penstock.runtime.tracebacks import keep_users_frames
+from penstock.runtime.tracebacks import keep_users_frames, named_by
 
 if TYPE_CHECKING:
     import asyncio

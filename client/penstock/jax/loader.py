@@ -11,7 +11,7 @@ from penstock.element import Element, arranged, describe, leaves, map_leaves, re
 from penstock.errors import DatasetError, ElementError
 from penstock.loading.loader import FrameworkLoader, jobs
 from penstock.loading.placed import numeric
-from penstock.runtime.public_names import named_by
+from penstock.runtime.tracebacks import named_by
 
 
 class Loader(FrameworkLoader):

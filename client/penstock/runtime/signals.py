@@ -13,14 +13,24 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from enum import IntEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.errors import InternalError, PenstockError, describe, explained_at
+from penstock.errors import (
+    ConfigError,
+    DatasetError,
+    InternalError,
+    PenstockError,
+    Unavailable,
+    describe,
+    explained_at,
+)
 from penstock.ipc.child import fill_standard_files
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
-from penstock.runtime.exit_codes import exit_code
 from penstock.runtime.settings import ServiceSettings, misspelt
 from penstock.runtime.versions import versions
 
@@ -143,3 +153,83 @@ def insist_on_1_3(credentials: str | None) -> None:
     if credentials and VARIABLE not in os.environ:
         os.environ[VARIABLE] = NONE_OF_1_2
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  itself
+
+
+class ExitCode(IntEnum):
+    """The outcomes that a caller can tell apart; `docs/reference/command.md` has the table."""
+
+    DONE = 0
+    FAILED = 1
+    MISUSED = 2
+    """The call was wrong. An unknown option ends the command line with this code."""
+    NOBODY = 3
+    """No service answers at the address."""
+
+
+def exit_code(error: PenstockError) -> ExitCode:
+    """Return the exit code for the family of *error*.
+
+    >>> exit_code(ConfigError("port must be from 0 to 65535")).name
+    'MISUSED'
+    """
+    match error:
+        case ConfigError() | DatasetError():
+            return ExitCode.MISUSED
+        case Unavailable():
+            return ExitCode.NOBODY
+        case _:
+            return ExitCode.FAILED
+
+
+EVERY = 1.0
+"""Seconds between two times that the file is touched."""
+
+
+@asynccontextmanager
+async def touching(file: str | None) -> AsyncIterator[None]:
+    """Touch *file* each second while the block lasts and the event loop runs; then remove it.
+
+    A health check by HTTP or gRPC needs a client with TLS, whose start takes a third of a second of
+    a core in a container. For the age of a file, a shell is enough.
+
+    Without a *file* nothing is done.
+
+    Raises:
+        ConfigError: when the file cannot be made.
+    """
+    if file is None:
+        yield
+        return
+    path = Path(file)
+    _make(path)
+    task = asyncio.create_task(_touch_forever(path), name="touch the health file")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        _remove(path)
+
+
+async def _touch_forever(path: Path) -> None:
+    while True:
+        await asyncio.sleep(EVERY)
+        _touch(path)
+
+
+def _make(path: Path) -> None:
+    try:
+        path.touch()
+    except OSError as exc:
+        raise ConfigError(f"health_file {str(path)!r} cannot be made: {exc}") from exc
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError):  # its age says so
+        path.touch()
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 
 from penstock.errors import InternalError, PenstockError
 
@@ -79,3 +79,19 @@ def _leave_out(made: traceback.TracebackException) -> None:
 
 def _is_ours(filename: str) -> bool:
     return filename.startswith(_OURS) or "/penstock_worker/" in filename
+
+
+def named_by(public: type) -> None:
+    """Give the methods that *public* inherits from classes of Penstock its name.
+
+    Python's errors name a function by the class that defines it. With this, `batch() missing 1
+    argument` names `Dataset`, and not a class that users cannot find.
+    """
+    for base in public.__mro__[1:]:
+        if not base.__module__.startswith("penstock."):
+            continue
+        for name, value in vars(base).items():
+            method = getattr(value, "__func__", value)
+            if isinstance(method, FunctionType) and method.__name__ == name:
+                method.__qualname__ = f"{public.__qualname__}.{name}"
+                method.__module__ = public.__module__

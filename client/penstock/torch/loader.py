@@ -20,7 +20,7 @@ from penstock.element import Element
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.loading.loader import FrameworkLoader, jobs
-from penstock.runtime.public_names import named_by
+from penstock.runtime.tracebacks import named_by
 from penstock.torch.tensors import each_tensor, tensors_of
 
 

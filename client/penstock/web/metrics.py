@@ -22,7 +22,7 @@ from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials
 from penstock.credentials.per_identity import CallCounts
 from penstock.protocol.types import Versions
-from penstock.runtime.histogram import BOUNDS, Durations
+from penstock.runtime.clock import BOUNDS, Durations
 
 _EDGES = (*map(str, BOUNDS), "+Inf")
 

@@ -15,7 +15,7 @@ from penstock import files
 from penstock.protocol.control import ReaderView, WorkerCommand, WorkerRefused
 from penstock.protocol.types import WorkerId
 from penstock.runtime.address import split
-from penstock.runtime.histogram import Durations
+from penstock.runtime.clock import Durations
 from penstock_dispatcher.calls import PendingCalls
 from penstock_dispatcher.core.events import (
     CloseReaderStream,

@@ -18,8 +18,8 @@ from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
-from penstock.runtime.health_file import touching
 from penstock.runtime.linux import check_service
+from penstock.runtime.signals import touching
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening

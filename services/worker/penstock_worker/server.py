@@ -21,9 +21,9 @@ from penstock.protocol.types import WorkerId
 from penstock.runtime import address
 from penstock.runtime.background import BackgroundDeparture, BackgroundServer, Serve
 from penstock.runtime.cores import cores
-from penstock.runtime.health_file import touching
 from penstock.runtime.linux import check_service
 from penstock.runtime.malloc import tune
+from penstock.runtime.signals import touching
 from penstock.runtime.versions import versions
 from penstock.transport.in_process import offered
 from penstock.web.answering import answering

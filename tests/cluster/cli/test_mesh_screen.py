@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock.credentials.entrance import Security
+from penstock_cluster.cli.grid import rate
 from penstock_cluster.cli.mesh_screen import mesh_screen, spark
-from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.history import History
 from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes

@@ -16,8 +16,8 @@ from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
 from penstock.reader.arguments import service_of
-from penstock.runtime.exit_codes import ExitCode
 from penstock.runtime.settings import misspelt
+from penstock.runtime.signals import ExitCode
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import (
     DISPATCHER,

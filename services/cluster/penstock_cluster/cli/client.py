@@ -18,7 +18,7 @@ from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import PenstockError, explained_at
 from penstock.protocol.names import printable_lines
 from penstock.reader.arguments import service_of
-from penstock.runtime.exit_codes import exit_code
+from penstock.runtime.signals import exit_code
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 

@@ -1,13 +1,19 @@
-"""Tables that fit the screen: columns are left out or wrapped; no name or address is cut."""
+"""Tables that fit the screen, and counts and rates as text.
+
+Columns are left out or wrapped; no name or address is cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from penstock.explanation.trouble import counted
+from penstock.protocol.types import Versions
 
 NARROWEST = 12
 """The least width of a wrapped column, in characters."""
@@ -58,3 +64,23 @@ class Grid:
 
 def _text(cell: str | Text) -> Text:
     return cell if isinstance(cell, Text) else Text(cell)  # names are no markup
+
+
+def more_of(count: int, noun: str) -> Iterator[Text]:
+    """Yield a line that says how many there are beside those shown, if there are more."""
+    if count > 0:
+        yield Text(f"{counted(count, f'more {noun}')}: --all shows them", "dim")
+
+
+def spoken(versions: Versions | None) -> str:
+    """Return what a process runs, or nothing where that is not known."""
+    return "" if versions is None else f"penstock {versions.penstock}, Python {versions.python}"
+
+
+def rate(number: float) -> str:
+    """Return a rate, with a digit behind the point where that says something.
+
+    >>> rate(1234.5), rate(2.25)
+    ('1,234', '2.2')
+    """
+    return f"{number:,.1f}" if 0 < number < 10 else f"{number:,.0f}"

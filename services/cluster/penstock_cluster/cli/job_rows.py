@@ -13,8 +13,8 @@ from rich.text import Text
 from penstock.explanation.looks import JobLook, MeshLook
 from penstock.explanation.trouble import counted
 from penstock.explanation.verdict import Bottleneck, explain_job
+from penstock_cluster.cli.grid import more_of, rate
 from penstock_cluster.cli.look import name_of
-from penstock_cluster.cli.words import more_of, rate
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats
 from penstock_dispatcher.page.job_view import Grade, graded
 from penstock_dispatcher.page.standing import NOT_HEARD, standing_of_worker

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from penstock.explanation.trouble import counted
 from penstock.protocol.names import printable
+from penstock_cluster.cli.grid import rate
 from penstock_cluster.cli.picture import busy_cores, running_tasks
-from penstock_cluster.cli.words import rate
 from penstock_dispatcher.core.stats import WorkerSummary
 from penstock_dispatcher.fact_log import NoticeKind
 from penstock_dispatcher.page.headline import Headline, Tone, name_of

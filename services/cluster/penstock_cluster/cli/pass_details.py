@@ -11,9 +11,8 @@ from penstock.explanation.trouble import SILENT, counted
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
-from penstock_cluster.cli.grid import Grid
+from penstock_cluster.cli.grid import Grid, more_of, spoken
 from penstock_cluster.cli.look import Look, state_of
-from penstock_cluster.cli.words import more_of, spoken
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
 
 MOST_NAMED = 8

@@ -11,11 +11,10 @@ from rich.text import Text
 from penstock.credentials.entrance import Security
 from penstock.explanation.trouble import Trouble, counted
 from penstock.protocol.types import Versions
-from penstock_cluster.cli.grid import Grid
+from penstock_cluster.cli.grid import Grid, more_of, spoken
 from penstock_cluster.cli.job_rows import job_rows, jobs_part
 from penstock_cluster.cli.look import Look, state_of
 from penstock_cluster.cli.pass_details import pass_details
-from penstock_cluster.cli.words import more_of, spoken
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     IterationStats,

@@ -15,11 +15,10 @@ from rich.text import Text
 from penstock.errors import ConfigError
 from penstock.protocol.names import printable
 from penstock_cluster.cli.client import screen
-from penstock_cluster.cli.grid import Grid
+from penstock_cluster.cli.grid import Grid, rate
 from penstock_cluster.cli.look import passes_meant
 from penstock_cluster.cli.picture import busy_cores, running_tasks
 from penstock_cluster.cli.status import look
-from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.details import task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view

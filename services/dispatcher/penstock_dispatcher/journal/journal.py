@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from penstock.errors import ConfigError, JournalError, StoreFull
-from penstock.runtime.histogram import Durations
+from penstock.runtime.clock import Durations
 from penstock_dispatcher.atomic_file import make_private_file
 from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.core.state import DispatcherState

@@ -1,7 +1,7 @@
 """One table of exit codes, for commands and services."""
 
 from penstock import errors
-from penstock.runtime.exit_codes import ExitCode, exit_code
+from penstock.runtime.signals import ExitCode, exit_code
 
 
 def test_each_family_of_errors_has_its_code():

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.protocol.types import PROTOCOL, Versions
-from penstock_cluster.cli.words import counted, spoken
+from penstock_cluster.cli.grid import counted, spoken
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.runtime import health_file
-from penstock.runtime.health_file import touching
+from penstock.runtime import signals
+from penstock.runtime.signals import touching
 
 
 async def test_the_file_is_touched_while_the_loop_runs_and_gone_behind_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(health_file, "EVERY", 0.001)
+    monkeypatch.setattr(signals, "EVERY", 0.001)
     file = tmp_path / "health"
 
     async with touching(str(file)):

@@ -1,4 +1,4 @@
-from penstock.runtime.public_names import named_by
+from penstock.runtime.tracebacks import named_by
 
 
 class Inner:
