@@ -52,7 +52,7 @@ class MessageLine(Generic[M]):
         self._drained.set()
         self._open = True
         self._ancillary = socket.CMSG_SPACE(FILES * 4) if takes_files else 0
-        self._loop.add_reader(sock.fileno(), self._read)
+        self._loop.add_reader(sock.fileno(), self.read)
 
     def send(self, message: msgspec.Struct, file: int = -1) -> None:
         """Send *message*, and *file* with it, which may be closed then; never waits.
@@ -106,8 +106,10 @@ class MessageLine(Generic[M]):
         try:
             while self._unsent:
                 data, file = self._unsent[0]
-                sent = socket.send_fds(self._sock, [data], [file] if file >= 0 else [])
-                if file >= 0:
+                if file < 0:
+                    sent = self._sock.send(data)
+                else:
+                    sent = socket.send_fds(self._sock, [data], [file])
                     os.close(file)
                 if sent < len(data):
                     self._unsent[0] = data[sent:], -1
@@ -121,19 +123,23 @@ class MessageLine(Generic[M]):
             self._unsent.clear()
             self._loop.call_soon(self._fail, str(exc))
         else:
-            self._drained.set()
-            self._loop.remove_writer(self._sock.fileno())
+            if not self._drained.is_set():
+                self._drained.set()
+                self._loop.remove_writer(self._sock.fileno())
 
-    def _read(self) -> None:
+    def read(self) -> bool:
+        """Handle the messages that have arrived; return whether there may be more."""
+        if not self._open:
+            return False
         try:
             data, ancillary, _, _ = self._sock.recvmsg(
                 READ_NBYTES, self._ancillary, socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
-            return
+            return False
         except OSError as exc:
             self._fail(str(exc))
-            return
+            return False
         for level, kind, packed in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 numbers = array.array("i")
@@ -141,15 +147,16 @@ class MessageLine(Generic[M]):
                 self.files.extend(numbers)
         if not data:
             self._fail("it hung up")
-            return
+            return False
         try:
             messages = self._unpacker.feed(data)
         except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             self._fail(f"it said what cannot be read: {exc}")
-            return
+            return False
         for message in messages:
             if self._open:
                 self._on_message(message)
+        return True
 
 
 def _ignore(_: object) -> None:

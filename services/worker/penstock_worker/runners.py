@@ -19,6 +19,7 @@ from penstock_worker.core.events import (
     NondeterminismFound,
     RunnerLost,
     RunnerNotStarted,
+    RunReport,
     StartRunner,
 )
 from penstock_worker.core.loans import BorrowerId, Loan, Loans
@@ -26,23 +27,15 @@ from penstock_worker.definition_cache import DefinitionCache
 from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import LeftMemory
 from penstock_worker.runner.messages import (
-    ArenaFull,
-    CheckpointTaken,
-    CodecChosen,
-    ElementsSkipped,
-    ErrorsCounted,
     FrameReady,
     FreeFrames,
     KeepPlaces,
     ReturnPlaces,
     RunCommand,
-    RunEnded,
     RunFailed,
     RunnerReport,
-    RunPaused,
     SplitsNeeded,
     StartRun,
-    TimesMeasured,
 )
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runner.process import RunnerDied, RunnerProcess
@@ -355,19 +348,7 @@ def _event(report: RunnerReport | RunnerDied) -> FromRunner:
             return RunnerLost(run, f"the process ended with exit code {code}")
         case RunnerDied(run, name, _):
             return RunnerLost(run, f"the process died of {name}")
-        case (
-            FrameReady()
-            | CodecChosen()
-            | TimesMeasured()
-            | ElementsSkipped()
-            | ErrorsCounted()
-            | CheckpointTaken()
-            | SplitsNeeded()
-            | ArenaFull()
-            | RunPaused()
-            | RunEnded()
-            | RunFailed()
-        ):
+        case _ if isinstance(report, RunReport):
             return report
         case _:
             raise AssertionError(f"a runner has no business to say {report}")

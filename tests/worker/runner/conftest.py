@@ -108,23 +108,7 @@ class ThreadRunner:
         arena = arenas.Arena(self.sealed.writable, budget, largest)
         self._sock, far = socket.socketpair()
         self._sock.settimeout(WITHIN)
-        self._unpacker = Unpacker(
-            msgspec.msgpack.Decoder(
-                FrameReady
-                | messages.CodecChosen
-                | messages.TimesMeasured
-                | messages.ElementsSkipped
-                | messages.ErrorsCounted
-                | CheckpointTaken
-                | SplitsNeeded
-                | messages.ArenaFull
-                | messages.RunPaused
-                | RunEnded
-                | RunFailed
-                | messages.RoomLacking
-                | messages.RunStopped
-            )
-        )
+        self._unpacker = Unpacker(msgspec.msgpack.Decoder(messages.REPORTS))
         self._thread = threading.Thread(target=self._serve, args=(far, arena))
         self._thread.start()
 

@@ -22,6 +22,7 @@ from penstock.frames.codec_choice import FAST_LINK
 from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
 from penstock.protocol.splits import Split, SplitLog
 from penstock_worker.runner.messages import (
+    COMMANDS,
     AddSplits,
     Command,
     Flush,
@@ -38,10 +39,6 @@ from penstock_worker.runner.messages import (
     SetWindow,
     StartRun,
     StopRun,
-)
-
-_COMMANDS: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
-    LoadDefinition | StartRun | RunCommand | ReturnPlaces | StopRun
 )
 
 
@@ -130,7 +127,7 @@ class WorkerConnection:
         self._poll.register(sock, select.POLLIN)
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake_fd, select.POLLIN)
-        self._unpacker = Unpacker(_COMMANDS)
+        self._unpacker = Unpacker[Command](msgspec.msgpack.Decoder(COMMANDS))
         self._commands: deque[LoadDefinition | RunInbox | ReturnPlaces | StopRun] = deque()
         self._kept: set[int] = set()
         self.returned: deque[int] = deque()
@@ -250,17 +247,7 @@ class WorkerConnection:
                     self._commands.append(command)
                 else:
                     self.returned.extend(offsets)
-            case (
-                AddSplits()
-                | FreeFrames()
-                | KeepPlaces()
-                | SetWindow()
-                | SetRoom()
-                | SetLink()
-                | SetProcesses()
-                | Flush()
-                | PauseRun()
-            ):
+            case _ if isinstance(command, RunCommand):
                 if isinstance(command, KeepPlaces):
                     self._kept.update(command.offsets)
                 if self._inbox is not None and self._inbox.start.run == command.run:

@@ -6,6 +6,8 @@ bytes: when the arena is full the runner waits.
 
 from __future__ import annotations
 
+from typing import Union
+
 import msgspec
 
 from penstock.protocol.splits import Split, SplitLog
@@ -270,3 +272,8 @@ class RoomLacking(RunnerReport, frozen=True):
 
 class RunStopped(RunnerReport, frozen=True):
     """The run is over, and the arena is no longer read or written by the runner."""
+
+
+# A decoder must know all kinds.
+COMMANDS: type[Command] = Union[tuple(Command.__subclasses__())]  # type: ignore[assignment]  # noqa: UP007
+REPORTS: type[RunnerReport] = Union[tuple(RunnerReport.__subclasses__())]  # type: ignore[assignment]  # noqa: UP007

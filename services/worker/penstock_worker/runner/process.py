@@ -11,49 +11,21 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
-import msgspec
-
 from penstock.ipc.fork_client import ChildProcess
-from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
+from penstock.ipc.message_line import MessageLine
 from penstock_worker.runner.arena import LeftMemory, SealedMemory
 from penstock_worker.runner.messages import (
-    ArenaFull,
-    CheckpointTaken,
-    CodecChosen,
+    REPORTS,
     Command,
-    ElementsSkipped,
-    ErrorsCounted,
-    FrameReady,
     LoadDefinition,
     RoomLacking,
-    RunEnded,
-    RunFailed,
     RunnerReport,
-    RunPaused,
     RunStopped,
-    SplitsNeeded,
     StartRun,
     StopRun,
-    TimesMeasured,
 )
 
 log = logging.getLogger("penstock.worker.runner")
-
-_REPORTS: msgspec.msgpack.Decoder[RunnerReport] = msgspec.msgpack.Decoder(
-    FrameReady
-    | CodecChosen
-    | TimesMeasured
-    | ElementsSkipped
-    | ErrorsCounted
-    | CheckpointTaken
-    | SplitsNeeded
-    | ArenaFull
-    | RunPaused
-    | RunEnded
-    | RunFailed
-    | RoomLacking
-    | RunStopped
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +70,14 @@ class RunnerProcess:
         self._arena_memory = SealedMemory(arena_nbytes)
         self._patience, self._changed = patience, changed
         try:
-            self._sock, self._child_sock = socket.socketpair()
+            ours, self._child_sock = socket.socketpair()
         except OSError:
             self._arena_memory.close()
             raise
-        self._sock.setblocking(False)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._sock.fileno(), self._read)
-        self._unpacker = Unpacker(_REPORTS)
-        self._unsent = bytearray()
+        self._line: MessageLine[RunnerReport] = MessageLine(
+            ours, REPORTS, self._receive, self._on_gone
+        )
         self._run = -1
         self._lacking = ""
         """Why the system has no room for this process, as it said; then it ends."""
@@ -156,16 +127,7 @@ class RunnerProcess:
 
     def send(self, command: Command) -> None:
         """Send *command* to the process; never waits."""
-        if self.phase is RunnerPhase.DEAD:
-            return
-        data = pack(command)
-        if self._unsent:
-            self._unsent += data
-            return
-        sent = self._send(data)
-        if sent < len(data):
-            self._unsent += memoryview(data)[sent:]
-            self._loop.add_writer(self._sock.fileno(), self._send_more)
+        self._line.send(command)
 
     async def stop(self) -> None:
         """End the run; the runner then waits for another run and overwrites its arena.
@@ -201,7 +163,7 @@ class RunnerProcess:
 
     def on_exit(self, returncode: int) -> None:
         """Note that the process is gone; pass on its last reports, then report its end."""
-        while self._read():
+        while self._line.read():
             pass
         self._hang_up()
         name = signal.Signals(-returncode).name if returncode < 0 else ""
@@ -225,11 +187,8 @@ class RunnerProcess:
         if self.phase is RunnerPhase.DEAD:
             return
         self.phase = RunnerPhase.DEAD
-        self._stop_reading()
-        self._loop.remove_writer(self._sock.fileno())
-        self._sock.close()
+        self._line.close()
         self._child_sock.close()
-        self._unsent.clear()
         self._quiet.set()
         self._dead.set()
 
@@ -237,40 +196,9 @@ class RunnerProcess:
         if self.process is not None:
             self.process.kill()
 
-    def _send(self, data: bytearray) -> int:
-        try:
-            return self._sock.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError:  # it is gone, as the fork server will say
-            return len(data)
-
-    def _send_more(self) -> None:
-        del self._unsent[: self._send(self._unsent)]
-        if not self._unsent:
-            self._loop.remove_writer(self._sock.fileno())
-
-    def _read(self) -> bool:
-        """Handle the reports that have arrived; return whether there may be more."""
-        if self.phase is RunnerPhase.DEAD:
-            return False
-        try:
-            data = self._sock.recv(READ_NBYTES)
-        except BlockingIOError:
-            return False
-        except OSError:
-            data = b""
-        if not data:
-            # It closed its socket. That alone is no way to go on: make sure that it is gone.
-            self._stop_reading()
-            self._kill()
-            return False
-        for report in self._unpacker.feed(data):
-            self._receive(report)
-        return True
-
-    def _stop_reading(self) -> None:
-        self._loop.remove_reader(self._sock.fileno())
+    def _on_gone(self, _: str) -> None:
+        # It closed its socket. That alone does not end a process: make sure that it is gone.
+        self._kill()
 
     def _receive(self, report: RunnerReport) -> None:
         if isinstance(report, RoomLacking):
