@@ -132,11 +132,9 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.views": SCENARIOS,
     "penstock_worker.core.delivery_policy": "worker/core/test_round_groups.py",
     "penstock_worker.core.early_streams": "worker/core/test_state_machine.py",
-    "penstock_worker.core.first_come": "worker/core/test_state_machine.py",
     # What lies between a core and the network is tried with both.
     "penstock.reader.delivery.sessions": "reader/delivery/test_iterator_state.py",
     "penstock.reader.job_run": "reader/delivery/test_iterator_state.py",
-    "penstock.reader.node": "reader/test_distribute.py",
     "penstock.reader.session.network": "reader/session/test_session_failures.py",
     # What makes a process of a server is tried as a process.
     "penstock_dispatcher.command": "dispatcher/test_server.py",

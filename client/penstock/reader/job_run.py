@@ -20,7 +20,7 @@ from penstock.graph.traversal import walk
 from penstock.ops.internal.tracked_shuffle import cuts, is_straight, passes_on
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
-from penstock.reader.core.replay import NotAsBefore
+from penstock.reader.core.deliveries import NotAsBefore
 from penstock.reader.delivery import iterator_state
 from penstock.reader.delivery.iterator_state import IteratorState, SavedJob, SavedPass
 from penstock.reader.delivery.operators_state import (
@@ -39,8 +39,7 @@ from penstock.reader.delivery.output_block import (
     within_lease,
 )
 from penstock.reader.delivery.sessions import PassSession, PassSessions
-from penstock.reader.job_seeds import job_seeds
-from penstock.reader.node import Distribute
+from penstock.reader.node import Distribute, job_seeds
 from penstock.runtime import clock
 from penstock.runtime.interrupts import is_interrupt
 

@@ -87,13 +87,11 @@ class BlockInHand(Buffer):
 class DrivenCore:
     """One reader, driven by hand: for stories."""
 
-    def __init__(self, limit=None, vicinity=None):
-        self.now = 0.0
-        self.core = ReaderCore(
-            IterationId(1), "token", LEASE, limit or ByteLimit(64 << 20), vicinity=vicinity
-        )
-        self.revision = 0
-        self.block = None
+    def __init__(self, limit=None, vicinity=None, core=None):
+        self.now, self.revision = 0.0, 0
+        limit = limit or ByteLimit(64 << 20)
+        self.core = core or ReaderCore(IterationId(1), "token", LEASE, limit, vicinity=vicinity)
+        self.block = self.buffer = None
 
     def view(self, *tasks, at=None, **fields):
         """Let the dispatcher say that these tasks are there: (task, attempt, worker, ...)."""

@@ -3,33 +3,26 @@
 from dataclasses import replace
 
 from penstock.protocol.control import ReaderView, TaskView
-from penstock.protocol.data import FrameHeader, StreamEnd
+from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundEntry, RoundsView
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock.reader.core.effects import OpenTaskStream, SendAck, SendHeartbeat
+from penstock.reader.core.effects import SendAck, SendHeartbeat
 from penstock.reader.core.limits import ByteLimit
 from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import NoElement
-from tests.reader.core.driven_core import Buffer
+from tests.reader.core.driven_core import DrivenCore
 
 STAMP = 12345
 
 
-class DrivenRounds:
+class DrivenRounds(DrivenCore):
     """Consumer 1 of 2, driven by hand: for stories. Views tell what *log* and *tasks* say."""
 
     def __init__(self, *tasks, limit=None, start_round=None, count=2):
-        self.now, self.count = 0.0, count
-        self.core = RoundsCore(
-            IterationId(1),
-            "token",
-            limit or ByteLimit(64 << 20),
-            None,
-            Consumer(1, count, start_round),
-            STAMP,
-        )
-        self.revision = 0
+        self.count = count
+        consumer, limit = Consumer(1, count, start_round), limit or ByteLimit(64 << 20)
+        super().__init__(core=RoundsCore(IterationId(1), "token", limit, None, consumer, STAMP))
         self.log, self.first, self.start = [], 0, 0
         self.tasks = {TaskId(task): TaskView(1, WorkerId("w")) for task in tasks}
         self.buffer = None
@@ -74,18 +67,8 @@ class DrivenRounds:
             load = (task, group, frame.attempt)
             self.core.on_frame(frame, load, nbytes, self.now)
 
-    def end(self, task, failure=None):
-        stream = self.core.tasks[task]
-        end = StreamEnd(TaskId(task), stream.attempt, failure)
-        self.core.on_stream_ended(stream.subscription, end, self.now)
-
     def cut(self, task):
         self.core.on_stream_broken(task, self.core.tasks[task].subscription, "cut", self.now)
-
-    def follow(self, size=1):
-        """Put an operator behind it."""
-        self.buffer = self.core.acks.deliveries.tracker = Buffer(size, None)
-        return self.buffer
 
     def pull(self):
         """Return what is handed out: the load of the next round; or why there is nothing."""
@@ -112,12 +95,6 @@ class DrivenRounds:
     def report(self):
         """Return what a heartbeat says now."""
         return self.core.heartbeat(self.now).rounds
-
-    def effects(self):
-        return self.core.take_effects()
-
-    def subscribes(self):
-        return [effect.request for effect in self.effects() if isinstance(effect, OpenTaskStream)]
 
     def acks(self):
         return [effect for effect in self.effects() if isinstance(effect, SendAck)]

@@ -18,10 +18,10 @@ from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector, AckLedger
+from penstock.reader.core.deliveries import Replay
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
 from penstock.reader.core.flow_control import FlowControl
 from penstock.reader.core.membership import KnownTasks, Membership
-from penstock.reader.core.replay import Replay
 from penstock.reader.core.save_barrier import SaveState
 from penstock.reader.core.task_stream import LONG_AGO, FrameElements, TaskStream, clear
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from penstock.protocol.types import TaskId
-from penstock.reader.core.replay import Replay
+from penstock.reader.core.deliveries import Replay
 from penstock.reader.core.task_stream import TaskStream, next_ready, raise_new
 
 

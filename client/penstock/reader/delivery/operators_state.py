@@ -23,7 +23,7 @@ from penstock.engine.iterator import State
 from penstock.engine.unacked import has_exactly, opens_again, unacked_from_start
 from penstock.errors import StateError
 from penstock.protocol.malformed import MALFORMED, glimpse
-from penstock.reader.core.replay import Run
+from penstock.reader.core.deliveries import Run
 
 if TYPE_CHECKING:
     from penstock.reader.delivery.iterator_state import SavedPass

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
 from penstock.protocol.ranges import RangeSet
-from penstock.reader.core.replay import Run
+from penstock.reader.core.deliveries import Run
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
 from penstock.reader.delivery.operators_state import SavedOperators
 from penstock.runtime.interrupts import SingleEntry

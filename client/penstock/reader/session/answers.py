@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.errors import Closed
 from penstock.protocol.control import SaveResult, describe_save
 from penstock.protocol.loop_time import LinkTraffic, PassRead
+from penstock.reader.core.deliveries import Run
 from penstock.reader.core.membership import Membership
-from penstock.reader.core.replay import Run
 from penstock.reader.core.session_core import NoElement, SessionCore
 from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session.deadlines import wait_reason

@@ -23,7 +23,6 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.types import Checkpoint, Failure
-from penstock_worker.core.attempt_config import AttemptConfig, policy_of
 from penstock_worker.core.checkpoints import AttemptCheckpoints
 from penstock_worker.core.counters import AttemptCounters
 from penstock_worker.core.delivery_policy import Parting
@@ -37,10 +36,11 @@ from penstock_worker.core.events import (
     StopRunner,
     StreamId,
 )
+from penstock_worker.core.first_come import policy_of
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.runner_history import RestartPolicy, RunnerTimes
 from penstock_worker.core.shared_cache import SharedCache
-from penstock_worker.core.shares import BufferRoom, CacheRoom, SlotShare
+from penstock_worker.core.shares import AttemptConfig, BufferRoom, CacheRoom, SlotShare
 from penstock_worker.core.sharing_readers import ReadStream, Sender, free
 from penstock_worker.runner.messages import (
     AddSplits,

@@ -1,12 +1,14 @@
 """Each element goes to the first reader that has room for it.
 
 A frame is kept until all its numbers are acked; then its memory in the arena is freed, once. When a
-reader leaves or expires, its unacked elements go to other readers.
+reader leaves or expires, its unacked elements go to other readers. This is the usual policy; see
+`policy_of` for the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.data import Subscribe
@@ -16,7 +18,10 @@ from penstock_worker.core.delivery_policy import DeliveryPolicy
 from penstock_worker.core.events import Effect
 from penstock_worker.core.frame_buffer import BufferedFrame
 from penstock_worker.core.ownership import Ownership
+from penstock_worker.core.round_groups import RoundGroups
+from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.core.sharing_readers import Sender, SharingReaders, free
+from penstock_worker.core.strided import Strided
 from penstock_worker.runner.messages import FrameReady
 
 
@@ -63,3 +68,14 @@ class FirstCome(DeliveryPolicy[SharingReaders]):
     def _ack(self, numbers: RangeSet, _groups: Iterable[SharingReaders], out: list[Effect]) -> None:
         if new := self._all.ack(numbers):
             free(self.frames.release(new, self.ownership.acked), out)
+
+
+def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy[Any]:
+    """Return the policy of an attempt."""
+    if assignment.grouped is not None:
+        return RoundGroups(assignment, assignment.grouped, sender)
+    if assignment.cached is not None:
+        return SharedCache(assignment, assignment.cached, sender)
+    if assignment.stride is not None:
+        return Strided(assignment, assignment.stride, sender)
+    return FirstCome(assignment, sender)

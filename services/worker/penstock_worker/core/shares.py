@@ -19,9 +19,17 @@ active if it has not ended, and has readers or has not had any yet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from penstock.protocol.types import WorkerId
+from penstock_worker.core.counters import WorkerCounters
 from penstock_worker.core.events import Effect, SendToRunner
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import FrameReady, SetProcesses, SetRoom, SetWindow
+
+A = TypeVar("A")
 
 LEAST = 4 << 20
 """Bytes that a task always has: with less it would stop at each frame."""
@@ -29,6 +37,23 @@ LEAST = 4 << 20
 EARLY = 8
 """A task begins with 1/EARLY of its part. If n tasks come one by one and none is read, they fill
 total / EARLY * (1 + 1/2 + ... + 1/n), which is less than the total even for a thousand tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptConfig(Generic[A]):
+    """What all attempts of a worker share. Of each job, *room* bytes may be kept.
+
+    Tasks that fill its *slots* have equal parts of that. Those of a cached job may keep *cache*
+    bytes together.
+    """
+
+    worker: WorkerId
+    room: int
+    cache: int
+    slots: int
+    counters: WorkerCounters
+    name_run: Callable[[A], int]
+    """Returns the number of an attempt's next run."""
 
 
 class BufferRoom:

@@ -23,7 +23,6 @@ from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
 from penstock_worker.core import division
 from penstock_worker.core.attempt import Attempt
-from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
 from penstock_worker.core.early_streams import PATIENCE, EarlyStreams, never_assigned
 from penstock_worker.core.events import (
@@ -51,6 +50,7 @@ from penstock_worker.core.events import (
     Tick,
 )
 from penstock_worker.core.runner_history import PastTimes
+from penstock_worker.core.shares import AttemptConfig
 from penstock_worker.core.sharing_readers import ReadStream
 from penstock_worker.runner.messages import (
     ArenaFull,

@@ -7,8 +7,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.graph.traversal import walk
 from penstock.options import Options
-from penstock.reader.job_seeds import job_seeds
-from penstock.reader.node import Distribute
+from penstock.reader.node import Distribute, job_seeds
 
 
 def far(before=None, seed=None, **more):

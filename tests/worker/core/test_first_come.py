@@ -8,9 +8,8 @@ from penstock.protocol.cache import WhenFull
 from penstock.protocol.control import Cached, Grouped, TaskAssignment
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, IterationId, TaskId
-from penstock_worker.core.attempt_config import policy_of
 from penstock_worker.core.counters import AttemptCounters, WorkerCounters
-from penstock_worker.core.first_come import FirstCome
+from penstock_worker.core.first_come import FirstCome, policy_of
 from penstock_worker.core.round_groups import RoundGroups
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.core.sharing_readers import Sender

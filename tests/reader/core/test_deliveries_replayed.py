@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.reader.core.deliveries import NotAsBefore, Replay
 from penstock.reader.core.effects import SendAck
 from penstock.reader.core.limits import FrameLimit
-from penstock.reader.core.replay import NotAsBefore, Replay
 from penstock.reader.core.session_core import NoElement
 
 
