@@ -75,7 +75,6 @@ TRIED_THROUGH = {
     "penstock.executors.process_main": PROCESSES,
     "penstock.executors.process_pool": PROCESSES,
     "penstock_worker.runner.flush_thread": "worker/runner/test_engine_loop.py",
-    "penstock_worker.runner.error_report": "worker/runner/test_error_skipper.py",
     "penstock_worker.runner.frame_writer": "worker/runner/test_engine_loop.py",
     "penstock_worker.runner.main": "worker/runner/test_process.py",
     # Parts of what is tried as a whole.

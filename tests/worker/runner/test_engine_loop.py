@@ -17,6 +17,7 @@ from penstock.errors import DefinitionError, ElementError, ElementTooLarge, Stat
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Codec
 from penstock_worker.runner import checkpointer, engine_loop, flush_thread, frame_writer
+from penstock_worker.runner.frame_writer import WaitSum
 from penstock_worker.runner.messages import (
     AddSplits,
     ArenaFull,
@@ -642,3 +643,19 @@ def test_a_run_leaves_no_thread_behind(thread_runner):
     runner.stop()
 
     assert threading.active_count() == before
+
+
+def test_a_wait_that_goes_on_counts_up_to_now():
+    now = [100.0]
+    waits = WaitSum(lambda: now[0])
+
+    assert waits.seconds == 0.0
+    waits.begin()
+    now[0] += 3
+    assert waits.seconds == 3.0
+    waits.end()
+    now[0] += 10
+    assert waits.seconds == 3.0
+    waits.begin()
+    now[0] += 1
+    assert waits.seconds == 4.0

@@ -8,7 +8,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.protocol.control import FIRST
 from penstock.protocol.types import Checkpoint
 from penstock_worker.runner import checkpointer
-from penstock_worker.runner.error_report import LONGEST
+from penstock_worker.runner.error_skipper import LONGEST
 from penstock_worker.runner.messages import (
     ElementsSkipped,
     ErrorsCounted,

@@ -24,10 +24,9 @@ from penstock_worker.runner import capacity, failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.checkpointer import Checkpointer
 from penstock_worker.runner.connection import RunInbox, RunOverError, WorkerConnection
-from penstock_worker.runner.error_report import ErrorReport
-from penstock_worker.runner.error_skipper import ErrorSkipper, unwrapped
+from penstock_worker.runner.error_skipper import ErrorReport, ErrorSkipper, unwrapped
 from penstock_worker.runner.flush_thread import AGE, FlushThread
-from penstock_worker.runner.frame_writer import FrameWriter
+from penstock_worker.runner.frame_writer import FrameWriter, WaitSum
 from penstock_worker.runner.messages import (
     CheckpointTaken,
     ElementsSkipped,
@@ -39,7 +38,6 @@ from penstock_worker.runner.messages import (
     SplitsNeeded,
     TimesMeasured,
 )
-from penstock_worker.runner.wait_sum import WaitSum
 
 log = logging.getLogger("penstock.runner")
 

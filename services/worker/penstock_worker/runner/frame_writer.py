@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import cast
 
 from penstock.element import Element
@@ -20,7 +21,6 @@ from penstock_worker.runner.connection import (
     WorkerGoneError,
 )
 from penstock_worker.runner.messages import ArenaFull, CodecChosen, FrameReady
-from penstock_worker.runner.wait_sum import WaitSum
 
 FRAME_NBYTES = 1 << 20
 FRAME_COUNT = 8192
@@ -248,3 +248,29 @@ class FrameWriter:
 def _most(window: tuple[int, int] | None) -> int:
     """Return how many bytes a frame of several elements may take."""
     return FRAME_NBYTES if window is None else max(1, min(FRAME_NBYTES, window[0] // IN_WINDOW))
+
+
+class WaitSum:
+    """Adds up the time that one thread waits; any thread may ask for the sum.
+
+    A wait that has not ended counts up to now.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waits: tuple[float, float | None] = 0.0, None
+        """The seconds before, and since when it waits now."""
+
+    def begin(self) -> None:
+        """Note that it waits from now on."""
+        self._waits = self._waits[0], self._clock()
+
+    def end(self) -> None:
+        """Note that it waits no more."""
+        self._waits = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        """How long it has waited, up to now."""
+        before, since = self._waits
+        return before if since is None else before + self._clock() - since
