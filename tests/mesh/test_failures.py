@@ -366,8 +366,8 @@ def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
 
 
 def all_came(elements, count):
-    (one,) = elements._reading._sessions.live()
-    streams = one.session.core.tasks.values()
+    ((_, session),) = elements._reading._sessions.live()
+    streams = session.core.tasks.values()
     return sum(stream.acked.floor + len(stream.buffered) for stream in streams) == count
 
 
