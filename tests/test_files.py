@@ -4,7 +4,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from penstock import files
+from penstock import files, stored_file
 from penstock.errors import DatasetError, MissingFile
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import SourceSlice
@@ -83,7 +83,7 @@ def test_files_in_archives_are_files(tmp_path):
 
     contents = []
     for name in listed:
-        with files.open_file(name, 100) as file:
+        with stored_file.open_file(name, 100) as file:
             contents.append(file.read())
     assert contents == [b"1\n", b"2\n"]
 
@@ -127,7 +127,7 @@ def test_a_file_is_opened_for_bytes_and_lines(tmp_path, where):
     fsspec.filesystem("memory").pipe("/files/f", b"a\nb\n")
     name = str(tmp_path / "f") if where == "local" else "memory://files/f"
 
-    with files.open_file(name, 1 << 16) as file:
+    with stored_file.open_file(name, 1 << 16) as file:
         file.seek(2)
         assert list(file) == [b"b\n"]
 

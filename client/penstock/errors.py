@@ -9,7 +9,8 @@ PenstockError                    .retryable says whether trying again may help
 │   ├── ElementError             a dataset may not yield this element
 │   │   └── ElementTooLarge      one element exceeds the message budget
 │   ├── StateError               a saved state does not fit this dataset
-│   └── MissingFile              a file does not exist                     FileNotFoundError
+│   ├── MissingFile              a file does not exist                     FileNotFoundError
+│   └── FileChanged              a file changed since it was listed
 ├── TransformError               a user's function raised, or its process died RuntimeError
 ├── SaveFailed                   a job was not saved, for any reader         RuntimeError
 ├── JournalError                 the dispatcher's journal is damaged or missing RuntimeError
@@ -56,11 +57,8 @@ class PenstockError(Exception):
     Attributes:
         retryable: whether trying the same again may help.
 
-    >>> from penstock.errors import Overloaded, PenstockError
-    >>> try:
-    ...     raise Overloaded("the worker is full")
-    ... except PenstockError as error:
-    ...     print(error.retryable)
+    >>> from penstock.errors import Overloaded
+    >>> Overloaded("the worker is full").retryable
     True
     """
 
@@ -171,6 +169,10 @@ class StateError(DatasetError):
 
 class MissingFile(DatasetError, FileNotFoundError):
     """A file does not exist, or a pattern matches nothing."""
+
+
+class FileChanged(DatasetError):
+    """A file is not the version that the run listed: it was replaced."""
 
 
 class TransformError(PenstockError, RuntimeError):

@@ -8,11 +8,12 @@ from typing import Any
 from penstock.errors import MissingExtra
 
 EXTRAS = {
+    "PIL": "images",
     "datasets": "huggingface",
     "jax": "jax",
     "lightning": "lightning",
     "ml_dtypes": "torch",
-    "pyarrow": "huggingface",
+    "pyarrow": "arrow",
     "tensorflow": "tensorflow",
     "torch": "torch",
 }

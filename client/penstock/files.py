@@ -8,94 +8,23 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import io
 import os
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
+from penstock.file_parts import PART_BYTES, braces, parted
 from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
+from penstock.stored_file import is_url, why_unread
 
 if TYPE_CHECKING:
     import numpy as np
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
-
-CHUNK = 1 << 18
-"""How many bytes are read at a time."""
-
-F = TypeVar("F", bound="io.IOBase | IO[bytes]")
-
-
-class ForwardFile(io.RawIOBase, Generic[F]):
-    """The bytes that a subclass makes of *inner*. A later place is reached by reading up to it."""
-
-    def __init__(self, inner: F) -> None:
-        self._inner, self._at = inner, 0
-
-    @abstractmethod
-    def fill(self, buffer: Any) -> int:
-        """Put the next bytes into *buffer*; return how many, which is 0 at the end."""
-
-    def readable(self) -> bool:
-        """See `io.RawIOBase.readable`."""
-        return True
-
-    def seekable(self) -> bool:
-        """See `io.RawIOBase.seekable`."""
-        return True
-
-    def tell(self) -> int:
-        """See `io.RawIOBase.tell`."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """See `io.RawIOBase.seek`."""
-        if whence == io.SEEK_CUR:
-            offset += self._at
-        if whence == io.SEEK_END or offset < self._at:
-            raise io.UnsupportedOperation("this file only goes forward, and its end is not known")
-        while self._at < offset and self.read(min(CHUNK, offset - self._at)):
-            pass
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """See `io.RawIOBase.readinto`."""
-        count = self.fill(buffer)
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        """See `io.RawIOBase.close`."""
-        super().close()
-        self._inner.close()
-
-
-class _Begun(ForwardFile[Any]):
-    """The bytes *head*, which were read of *file*, and then the rest of that."""
-
-    def __init__(self, head: bytes, file: Any) -> None:
-        super().__init__(file)
-        self._head = head
-
-    def fill(self, buffer: Any) -> int:
-        """See `ForwardFile.fill`."""
-        head, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
-        if not head:
-            return int(self._inner.readinto1(buffer))
-        buffer[: len(head)] = head
-        return len(head)
-
-
-def begun(head: bytes, file: BinaryIO) -> io.BufferedReader[Any]:
-    """Return *file* from its first byte on again, although *head* was read: it may be a pipe."""
-    return io.BufferedReader(_Begun(head, file), CHUNK)
 
 
 def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:
@@ -120,15 +49,20 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     Raises:
         MissingFile: for a pattern that matches nothing.
     """
+    found: dict[str, Any] = {}  # in the order found, which is nearly that wanted
     if pattern.literal:
-        return pattern.patterns
-    found: dict[str, None] = {}  # in the order found, which is nearly that wanted
+        if not pattern.part_bytes:
+            return pattern.patterns
+        return parted(dict.fromkeys(pattern.patterns), pattern.part_bytes)
     for one in pattern.patterns:
         matches = _glob(op, one)
         if not matches:
             raise MissingFile(f"{op}: no file matches {one!r}; {_remedy(one)}")
-        found.update(dict.fromkeys(matches))
-    return tuple(sorted(found))
+        found.update(matches)
+    names = sorted(found)
+    if not pattern.part_bytes:
+        return tuple(names)
+    return parted({name: found[name] for name in names}, pattern.part_bytes)
 
 
 def _remedy(pattern: str) -> str:
@@ -197,26 +131,35 @@ def missing(op: str, path: str) -> MissingFile:
     return MissingFile(f"{op}: there is no file {path!r}")
 
 
-def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
-    """Open *path* for reading bytes and lines, *buffer* bytes at a time."""
-    if not is_url(path):
-        file = io.FileIO(path)
-        return io.BufferedReader(file if file.seekable() else _Pipe(file), buffer)
-    from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
+def wanted(op: str, parameter: str, value: Any) -> FilePattern:
+    """Return the pattern of files that a user gave: names, or patterns with ``*``, ``?``, ``{}``.
 
-    fs, inner = url_to_fs(path, **patience(path))
-    return RemoteFile(fs, inner, buffer)
+    A local name that exists is taken as it is, whatever characters it has.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    given = names(op, parameter, value)
+    expanded = [name for one in given for name in ((one,) if _is_there(one) else braces(op, one))]
+    literal = not any(glob.has_magic(one) and not _is_there(one) for one in expanded)
+    if not literal:
+        expanded = [glob.escape(one) if _is_there(one) else one for one in expanded]
+    return FilePattern(
+        tuple(expanded), shuffle=False, seed=None, literal=literal, part_bytes=PART_BYTES
+    )
 
 
-class _Pipe(ForwardFile[io.FileIO]):
-    """A file that has no places, such as a named pipe."""
-
-    def fill(self, buffer: Any) -> int:
-        """See `ForwardFile.fill`."""
-        return self._inner.readinto(buffer)
+def literally(found: tuple[str, ...]) -> FilePattern:
+    """Return the pattern of files with exactly these names, in this order."""
+    return FilePattern(found, shuffle=False, seed=None, literal=True, part_bytes=PART_BYTES)
 
 
-def _glob(op: str, pattern: str) -> list[str]:
+def _is_there(name: str) -> bool:
+    return not is_url(name) and os.path.exists(name)  # noqa: PTH110  many names
+
+
+def _glob(op: str, pattern: str) -> dict[str, Any]:
+    """Return the files that match, with what fsspec tells of remote ones."""
     # Imported late: only reading files by pattern waits 80 ms for it.
     from fsspec.core import url_to_fs  # noqa: PLC0415
 
@@ -231,16 +174,11 @@ def _glob(op: str, pattern: str) -> list[str]:
         if not why:
             raise
         raise DatasetError(f"{op}: cannot list the files of {pattern!r}: {why}") from exc
-    files = [name for name, info in found.items() if info["type"] != "directory"]
+    files = {name: info for name, info in found.items() if info["type"] != "directory"}
     if not is_url(pattern):
-        return files
+        return dict.fromkeys(files)
     _, chain, rest = pattern.partition("::")
-    return [f"{fs.unstrip_protocol(name)}{chain}{rest}" for name in files]
-
-
-def is_url(path: str) -> bool:
-    """Return whether *path* is for fsspec, and not the name of a local file."""
-    return "://" in path or "::" in path
+    return {f"{fs.unstrip_protocol(name)}{chain}{rest}": info for name, info in files.items()}
 
 
 def _absolute(path: str) -> str:
@@ -262,108 +200,3 @@ def _no_names(op: str, parameter: str, value: Any) -> DatasetError:
     return DatasetError(
         f"{op}: {parameter} must be a path, or a list of paths that is not empty, not {value!r}"
     )
-
-
-_GONE = (404, 410)
-_SILENCE = 300.0
-"""Seconds for which a server may send nothing."""
-
-
-class RemoteFile(io.BufferedReader):
-    """The bytes of *path* in the file system *fs*, read *buffer* at a time."""
-
-    def __init__(self, fs: Any, path: str, buffer: int) -> None:
-        super().__init__(_Raw(fs, path), buffer)
-        self._fs = fs  # an archive is closed when its file system is dropped
-
-
-class _Raw(ForwardFile[Any]):
-    """As fsspec reads. If an HTTP server gives no part of a file, the file is read up to there."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        super().__init__(fs.open(path, "rb"))
-        self._fs, self._path = fs, path
-        names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
-        self._http = "http" in names
-        self._streams = self._over = False
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            offset, whence = self._at + offset, io.SEEK_SET
-        self._over = False
-        try:
-            self._at = self._inner.seek(offset, whence)
-        except (ValueError, OSError):  # a stream has no places
-            if not self._http or whence != io.SEEK_SET:
-                raise
-            self._stream(offset)
-        return self._at
-
-    def fill(self, buffer: Any) -> int:
-        """See `ForwardFile.fill`."""
-        if self._over:
-            return 0
-        try:
-            data = self._inner.read(len(buffer))
-        except Exception as exc:
-            if not self._http or self._streams or not _is_without_parts(exc):
-                raise
-            self._stream(self._at)
-            data = self._inner.read(len(buffer))
-        self._over = self._http and not data  # aiohttp warns of who asks a stream again
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _stream(self, offset: int) -> None:
-        """Read again from the beginning, up to *offset*."""
-        with suppress(Exception):
-            self._inner.close()
-        self._inner = self._fs.open(self._path, "rb", block_size=0)
-        self._streams, self._at = True, 0
-        if super().seek(offset) < offset:
-            raise OSError(f"the server sent {self._at} bytes, and byte {offset} was asked for")
-
-    def close(self) -> None:
-        with suppress(Exception):  # of the connection
-            super().close()
-
-
-def patience(url: str) -> dict[str, Any]:
-    """Return what to tell fsspec of how long to wait for a server, if the user did not say.
-
-    aiohttp gives a file up after five minutes, though the loop that reads it takes hours.
-    """
-    from fsspec.config import conf  # noqa: PLC0415  as where files are opened
-
-    servers = [name for name in ("http", "https") if f"{name}://" in url]
-    servers = [name for name in servers if "client_kwargs" not in conf.get(name, {})]
-    if not servers:
-        return {}
-    from aiohttp import ClientTimeout  # noqa: PLC0415  other files are read without
-
-    timeout = ClientTimeout(total=None, sock_connect=30, sock_read=_SILENCE)
-    return {name: {"client_kwargs": {"timeout": timeout}} for name in servers}
-
-
-def _is_without_parts(error: Exception) -> bool:
-    """Return whether a server sent another part than that asked for: the whole, or less."""
-    return isinstance(error, ValueError) or type(error).__name__ == "ClientPayloadError"
-
-
-def why_unread(error: BaseException | None) -> str:
-    """Return why a server did not give a file, if it did not say that there is none.
-
-    fsspec calls every trouble of an HTTP server a file that is not found, and keeps the cause.
-    """
-    cause = error
-    while cause is not None:
-        status = getattr(cause, "status", None)
-        if isinstance(status, int):
-            reason = getattr(cause, "message", "")
-            return "" if status in _GONE else f"the server answered {status} {reason}".rstrip()
-        if isinstance(cause, TimeoutError):
-            return "the server did not answer in time"
-        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
-            return f"the server cannot be reached: {cause}"
-        cause = cause.__cause__ or cause.__context__
-    return ""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
 from penstock.element import collate, leaves
 from penstock.engine.context import Context
 from penstock.engine.rows import ArrayTable, Rows, elements_of, gathered, joined, stacks_alike
+from penstock.errors import ElementError
 from penstock.graph.run import open_root
 
 NEST = {"x": np.arange(40.0).reshape(10, 2, 2), "pair": (np.arange(10), np.arange(10) > 4)}
@@ -49,7 +54,7 @@ def test_rows_are_a_sequence_of_elements():
     assert not rows[6:]
 
 
-def test_blocks_of_one_table_stay_rows_when_they_are_joined_and_others_become_elements():
+def test_blocks_of_rows_stay_rows_when_they_are_joined():
     numbers = np.arange(10)
     one, other = ArrayTable(numbers, [numbers]), ArrayTable(numbers, [numbers])
     foreign = np.arange(3)
@@ -60,7 +65,8 @@ def test_blocks_of_one_table_stay_rows_when_they_are_joined_and_others_become_el
     assert isinstance(run, Rows)
     assert run.which == range(4)
     assert joined(Rows(one, range(1)), Rows(one, np.array([5]))).numbers().tolist() == [0, 5]
-    assert mixed == [0, 1, 2, 3, 0]
+    assert list(mixed) == [0, 1, 2, 3, 0]
+    assert mixed.stacked().tolist() == [0, 1, 2, 3, 0]
     assert joined([9], Rows(one, range(1))) == [9, 0]
 
 
@@ -98,3 +104,32 @@ def test_operators_that_choose_pass_rows_on(source, chain):
         assert elements_of(block) == elements.block(3)
 
     assert elements.block(3) == []
+
+
+@given(
+    tables=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=2, max_size=5),
+    chosen=st.data(),
+)
+def test_rows_of_several_tables_are_gathered_as_those_of_one(tables, chosen):
+    arrays = [np.array(table) for table in tables]
+    blocks = [Rows(ArrayTable(a, [a]), range(len(a))) for a in arrays]
+    whole = np.concatenate(arrays)
+    together = functools.reduce(joined, blocks)
+    low = chosen.draw(st.integers(0, len(whole) - 1))
+    numbers = np.array(chosen.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1)))
+
+    assert list(together) == whole.tolist()
+    assert list(together[low:]) == whole[low:].tolist()
+    assert together[low:].stacked().tolist() == whole[low:].tolist()
+    assert Rows(together.table, numbers).stacked().tolist() == whole[numbers].tolist()
+    assert list(joined(together[low:], blocks[0])) == [*whole[low:].tolist(), *tables[0]]
+
+
+def test_rows_of_tables_that_are_not_alike_are_stacked_as_their_elements_would_be():
+    ints, floats = np.arange(3), np.arange(3.0)
+    mixed = joined(
+        Rows(ArrayTable(ints, [ints]), range(3)), Rows(ArrayTable(floats, [floats]), range(3))
+    )
+
+    with pytest.raises(ElementError, match="int64 is followed by float64"):
+        mixed.stacked()

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock import stored_file
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, StateError, TransformError
 from penstock.graph.node import UNKNOWN
-from penstock.ops import text_lines
 from penstock.protocol.splits import FilePattern
 from penstock.serialization.fingerprint import fingerprint
 
@@ -90,7 +90,7 @@ def test_a_restore_reads_on_at_the_byte(tmp_path, monkeypatch):
     state = json.loads(json.dumps(it.state()))
     it.close()
     read = []
-    monkeypatch.setattr(text_lines.files, "open_file", _watched(read))
+    monkeypatch.setattr(stored_file, "open_file", _watched(read))
 
     with Dataset.text_lines(tmp_path / "f").iterator(state) as restored:
         assert next(restored) == "line 40000"
@@ -99,7 +99,7 @@ def test_a_restore_reads_on_at_the_byte(tmp_path, monkeypatch):
 
 
 def _watched(read):
-    original = text_lines.files.open_file
+    original = stored_file.open_file
 
     def open_file(path, buffer):
         file = original(path, buffer)
@@ -217,9 +217,9 @@ def test_a_file_that_breaks_off_is_an_error_and_the_next_one_follows(tmp_path, m
             buffer[: len(part)] = part
             return len(part)
 
-    original = text_lines.files.open_file
+    original = stored_file.open_file
     monkeypatch.setattr(
-        text_lines.files,
+        stored_file,
         "open_file",
         lambda name, size: (
             io.BufferedReader(Broken()) if name.endswith("a") else original(name, size)

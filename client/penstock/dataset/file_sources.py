@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from penstock import files as file_names
+from penstock.extras import needed
 from penstock.graph.traversal import DatasetBase
+from penstock.ops.arrow import Arrow
 from penstock.ops.csv import Csv
 from penstock.ops.fixed_length_records import FixedLengthRecords
 from penstock.ops.internal.csv_columns import columns_of
+from penstock.ops.json_lines import JsonRecords
 from penstock.ops.list_files import ListFiles
+from penstock.ops.mds import Mds, shards_of
+from penstock.ops.parquet import Parquet
 from penstock.ops.text_lines import TextLines
 from penstock.ops.tfrecords import TFRecords
+from penstock.ops.webdataset import WebDataset, decoded, decoders_of, fields
 
 
 class FileSources(DatasetBase):
@@ -218,3 +225,169 @@ class FileSources(DatasetBase):
                 compression,
             )
         )
+
+    @classmethod
+    def json_lines(cls, files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Self:
+        r"""Return a dataset of the values of files that have one JSON value in each line.
+
+        Workers share a large file by byte ranges. Files compressed by gzip, bzip2, xz or Zstandard
+        are recognised by their first bytes; one worker reads all of such a file.
+
+        Args:
+            files: a name, or a pattern such as ``"s3://bucket/part-{000..099}.jsonl"`` or
+                ``"data/*.jsonl"``, or a sequence of these. The files of a pattern are sorted.
+
+        Raises:
+            DatasetError: when a name is no path.
+            MissingFile: during reading, when a file does not exist or a pattern matches nothing.
+            FileChanged: during reading, when a file is replaced.
+            TransformError: in the place of a line that is no JSON, or holds ``null``, with its
+                place in the file.
+
+        >>> from pathlib import Path
+        >>> _ = Path("a.jsonl").write_text('{"x": 1, "tags": [2, 3]}\n{"x": 4, "tags": []}\n')
+        >>> [element["tags"].shape for element in Dataset.json_lines("a.jsonl")]
+        [(2,), (0,)]
+        """
+        return cls(JsonRecords(file_names.wanted("json_lines", "files", files)))
+
+    @classmethod
+    def webdataset(
+        cls,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        select: str | Sequence[str] | None = None,
+        decode: str | Mapping[str, str | Callable[[bytes], Any]] | None = None,
+    ) -> Self:
+        """Return a dataset of the samples of tar files in WebDataset's format.
+
+        Neighbouring files with one key are a sample: ``a/7.jpg`` and ``a/7.json`` have the key
+        ``a/7``, and the fields ``jpg`` and ``json``. An element is a dict of the fields as `bytes`,
+        with ``__key__`` and ``__url__``, the key and the tar file as text. Workers share a large
+        local tar file; one worker reads all of a remote or compressed one.
+
+        Args:
+            files: as for `json_lines`.
+            select: the fields to read, as ``"jpg;json"`` or a list. Others are not read from disk.
+            decode: how to decode fields: ``"pil"`` decodes images to arrays of uint8, by Pillow,
+                and fields with known names (``json``, ``txt``, ``cls``, ``npy``); ``"json"``
+                decodes ``json`` only; or a dict from field to one of these names or to your
+                function of bytes.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            MissingFile, FileChanged: as for `json_lines`.
+            TransformError: in the place of a sample that is damaged, or that has one field twice.
+
+        >>> import io, tarfile
+        >>> with tarfile.open("a.tar", "w") as tar:
+        ...     for name, data in [("7.txt", b"seven"), ("7.cls", b"3"), ("8.txt", b"eight")]:
+        ...         info = tarfile.TarInfo(name)
+        ...         info.size = len(data)
+        ...         tar.addfile(info, io.BytesIO(data))
+        >>> for sample in Dataset.webdataset("a.tar", decode={"txt": "txt"}):
+        ...     print(sample["__key__"], sample["txt"], sample.get("cls"))
+        7 seven b'3'
+        8 eight None
+        """
+        pattern = file_names.wanted("webdataset", "files", files)
+        decoders = decoders_of(decode)
+        dataset = cls(WebDataset(pattern, fields(select)))
+        return dataset if decoders is None else cls(decoded(dataset.node, decoders))
+
+    @classmethod
+    def parquet(
+        cls,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        batch_rows: int | None = None,
+        *,
+        nulls: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return a dataset of the rows of Parquet files, each a dict by column. pyarrow reads them.
+
+        A `batch` right after it gathers rows without making Python objects of them. Workers share a
+        large file by its row groups.
+
+        Args:
+            files: as for `json_lines`.
+            columns: the columns to read; by default all.
+            filters: which rows to read: pyarrow's tuples, as ``[("age", ">", 3)]``, or an
+                expression of `pyarrow.compute`. Row groups without such rows are not read.
+            batch_rows: make elements of this many rows, dicts of arrays. The last one of a row
+                group has fewer.
+            nulls: what to put in the place of missing values, by column.
+
+        Raises:
+            DatasetError: when an argument is malformed; during reading, for a column that a file
+                does not have.
+            MissingExtra: when pyarrow is not installed.
+            MissingFile, FileChanged: as for `json_lines`.
+            TransformError: in the place of a row with a missing value, and for a damaged file.
+
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> pq.write_table(pa.table({"x": [1, 2, 3], "name": ["a", "b", "c"]}), "a.parquet")
+        >>> list(Dataset.parquet("a.parquet", columns=["x"], filters=[("x", ">", 1)]).batch(2))
+        [{'x': array([2, 3])}]
+        """
+        needed("pyarrow", "Dataset.parquet")
+        pattern = file_names.wanted("parquet", "files", files)
+        chosen: Any = columns
+        return cls(Parquet(pattern, chosen, {} if nulls is None else nulls, filters, batch_rows))
+
+    @classmethod
+    def arrow(
+        cls,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        columns: Sequence[str] | None = None,
+        *,
+        nulls: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return a dataset of the rows of Arrow IPC files (Feather version 2), each a dict.
+
+        Local files are mapped into memory. Workers share a large file by its record batches.
+
+        Args:
+            files: as for `json_lines`.
+            columns: the columns to read; by default all.
+            nulls: what to put in the place of missing values, by column.
+
+        Raises:
+            DatasetError, MissingExtra, MissingFile, FileChanged, TransformError: as for `parquet`.
+
+        >>> import pyarrow as pa, pyarrow.feather
+        >>> pa.feather.write_feather(pa.table({"x": [1, 2, 3]}), "a.arrow")
+        >>> list(Dataset.arrow("a.arrow").batch(2))
+        [{'x': array([1, 2])}, {'x': array([3])}]
+        """
+        needed("pyarrow", "Dataset.arrow")
+        pattern = file_names.wanted("arrow", "files", files)
+        chosen: Any = columns
+        return cls(Arrow(pattern, chosen, {} if nulls is None else nulls))
+
+    @classmethod
+    def mds(cls, folder: str | os.PathLike[str], *, pickled: bool = False) -> Self:
+        """Return a dataset of the samples of a folder in Mosaic Streaming's format (MDS), as dicts.
+
+        The index of the folder is read at once, and its hashes are checked when a shard is read.
+        Images in the encoding ``pil`` become arrays; those in ``jpeg`` and ``png`` stay `bytes`.
+
+        Args:
+            folder: the folder of ``index.json`` and the shards, compressed or not.
+            pickled: read columns that hold pickled objects. To unpickle runs the writer's code.
+
+        Raises:
+            DatasetError: when the index is malformed or of another version, or has a pickled
+                column and *pickled* is false.
+            MissingFile: when there is no index; during reading, when a shard does not exist.
+            FileChanged: during reading, when a shard is replaced.
+            TransformError: in the place of a damaged sample or shard.
+
+        >>> from pathlib import Path
+        >>> _ = Path("index.json").write_text('{"version": 2, "shards": []}')
+        >>> list(Dataset.mds("."))
+        []
+        """
+        (name,) = file_names.names("mds", "folder", folder)
+        shards = shards_of(name, pickled=pickled)
+        return cls(Mds(file_names.literally(tuple(shards)), shards))

@@ -12,12 +12,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, is_flat, is_namedtuple, leaves, map_leaves, rebuild
+from penstock.element import (
+    Element,
+    arranged,
+    collate,
+    is_flat,
+    is_namedtuple,
+    leaves,
+    map_leaves,
+    rebuild,
+    unlike,
+)
 from penstock.normalise import normalise_scalar
 
 Numbers: TypeAlias = "range | NDArray[np.int64]"
@@ -103,14 +114,15 @@ def elements_of(block: Block) -> list[Element]:
 def joined(first: Block, second: Block) -> Block:
     """Return the elements of *first* and then those of *second*; the list *first* is extended.
 
-    They stay rows if they are of one table.
+    Rows stay rows.
     """
     if not first:
         return [*second] if isinstance(second, list) else second  # it may be another's to keep
     if isinstance(first, Rows) and isinstance(second, Rows):
         if same(first.table, second.table):
             return Rows(first.table, _joined(first, second))
-    elif isinstance(first, list):
+        return Rows(_Chain((*_links(first), *_links(second))), range(len(first) + len(second)))
+    if isinstance(first, list):
         first += elements_of(second)
         return first
     return [*elements_of(first), *elements_of(second)]
@@ -170,6 +182,66 @@ class ArrayTable(Table):
         if isinstance(at, slice) or column.ndim == 1:
             return list(column[at])
         return [column[number] for number in at.tolist()]
+
+
+class _Chain(Table):
+    """The rows of several tables, one after another: of the batches of a file, say."""
+
+    def __init__(self, links: tuple[Rows, ...]) -> None:
+        self.links = links
+        self.ends = list(accumulate(map(len, links)))
+
+    def elements(self, which: Numbers) -> list[Element]:
+        """See `Table.elements`."""
+        return [element for rows in self.pieces(which) for element in rows.elements()]
+
+    def stacked(self, which: Numbers) -> Element:
+        """See `Table.stacked`."""
+        pieces = self.pieces(which)
+        if len(pieces) == 1:
+            return pieces[0].stacked()
+        stacked = [rows.stacked() for rows in pieces]
+        columns = list(zip(*(leaves(arranged(stacked[0], each)) for each in stacked), strict=False))
+        if unlike(stacked) is None and all(map(_is_alike, columns)):
+            return rebuild(stacked[0], [np.concatenate(column) for column in columns])
+        return collate([element for rows in pieces for element in rows.elements()])
+
+    def pieces(self, which: Numbers) -> list[Rows]:
+        """Return rows *which* by the tables that they are of, in order."""
+        if isinstance(which, range) and which.step == 1:
+            begins = [0, *self.ends]
+            spans = [
+                (rows, max(which.start - begin, 0), min(which.stop, end) - begin)
+                for rows, begin, end in zip(self.links, begins, self.ends, strict=False)
+            ]
+            return [rows[low:high] for rows, low, high in spans if low < high]
+        numbers = np.asarray(which)
+        owners = np.searchsorted(self.ends, numbers, side="right")
+        cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(numbers)]
+        found = []
+        for low, high in pairwise(cuts):
+            owner = int(owners[low])
+            rows, begin = self.links[owner], self.ends[owner] - len(self.links[owner])
+            found.append(Rows(rows.table, rows.numbers()[numbers[low:high] - begin]))
+        return found
+
+
+def _links(rows: Rows) -> tuple[Rows, ...]:
+    """Return *rows* by the tables that they are of."""
+    if isinstance(rows.table, _Chain):
+        return tuple(rows.table.pieces(rows.which))
+    return (rows,)
+
+
+def _is_alike(column: tuple[NDArray[Any], ...]) -> bool:
+    """Return whether `collate` would stack the rows of these arrays without a complaint."""
+    first = column[0]
+    return all(
+        each.dtype == first.dtype
+        and each.shape[1:] == first.shape[1:]
+        and (each.dtype.kind != "O" or type(each.flat[0]) is type(first.flat[0]))
+        for each in column
+    )
 
 
 def stacks_alike(tensors: Element) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
-from penstock import files
+from penstock import files, stored_file
 from penstock.element import Element, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
@@ -43,7 +43,7 @@ class Cache(Node):
             raise DatasetError(f"cache: filename must be a path, not {name!r}")
         if name:
             (name,) = files.names(self.op, "filename", name)
-            if not files.is_url(name) and Path(name).is_dir():
+            if not stored_file.is_url(name) and Path(name).is_dir():
                 raise DatasetError(
                     f"cache: filename must be that of a file, and {name!r} is a folder"
                 )

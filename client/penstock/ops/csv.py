@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Literal
 
-from penstock import files
+from penstock import files, stored_file
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
@@ -225,7 +225,7 @@ class _Again:
 
     def begin(self) -> BinaryIO:
         """Return the file as if nothing had been read of it."""
-        return files.begun(bytes(self._read), self._file) if self._read else self._file
+        return stored_file.begun(bytes(self._read), self._file) if self._read else self._file
 
 
 def _agreed(node: Csv, names: tuple[str, ...]) -> Format:

@@ -22,6 +22,8 @@ class FilePattern:
     """Whether the patterns are literal names, to be read in this order."""
     cuts: tuple[SourceSlice, ...] = ()
     """Slices to take from the ordered files, one after another."""
+    part_bytes: int = 0
+    """About how many bytes of a file are a unit. 0: each file is one unit."""
 
     def cut(self, ordered: S) -> S:
         """Return the part of the ordered files, or of their numbers, that the cuts leave."""

@@ -12,9 +12,9 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
-from penstock.files import ForwardFile, open_file
 from penstock.frames.compression import zstd_module
 from penstock.ops.internal.compressed import GUESSED, decompressed
+from penstock.stored_file import ForwardFile, open_file
 
 LINES = [f"line {i}" for i in range(3000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()

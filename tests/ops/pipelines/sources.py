@@ -2,11 +2,18 @@
 
 import functools
 import gzip
+import io
+import json
 import struct
+import tarfile
 import zlib
+from dataclasses import replace
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
@@ -159,6 +166,89 @@ def rows(draw):
     )
 
 
+def write_json(file, own):
+    file.write_text("".join(f'{{"n": {n}}}\n' for n in own))
+
+
+def write_parquet(file, own):
+    pq.write_table(pa.table({"n": pa.array(own, pa.int64())}), file, row_group_size=2)
+
+
+def write_arrow(file, own):
+    feather.write_feather(pa.table({"n": pa.array(own, pa.int64())}), str(file), chunksize=2)
+
+
+def write_tar(file, own):
+    with tarfile.open(file, "w") as tar:
+        for n in own:
+            info = tarfile.TarInfo(f"{n}.n")
+            info.size = len(str(n))
+            tar.addfile(info, io.BytesIO(str(n).encode()))
+
+
+WRITE = {
+    "json_lines": (write_json, Dataset.json_lines),
+    "parquet": (write_parquet, Dataset.parquet),
+    "arrow": (write_arrow, Dataset.arrow),
+    "webdataset": (write_tar, Dataset.webdataset),
+}
+
+
+@functools.cache
+def parted_files(kind, counts):
+    """Return files of numbers in the format of *kind*, and the numbers, file after file."""
+    names, numbers = [], []
+    for i, count in enumerate(counts):
+        own = range(10 * i, 10 * i + count)
+        file = folder() / f"{kind}-{i}-{count}"
+        if not file.exists():  # another list of files may have it: it must stay as it was
+            WRITE[kind][0](file, own)
+        names.append(str(file))
+        numbers += own
+    return names, numbers
+
+
+@st.composite
+def in_parts(draw, kind):
+    names, numbers = parted_files(kind, draw(counts))
+    nbytes = draw(st.sampled_from([20, 700, 1 << 30]))
+
+    def make():
+        node = WRITE[kind][1](names).node
+        parted = replace(node, pattern=replace(node.pattern, part_bytes=nbytes))
+        return Dataset(parted).map(lambda element: int(element["n"]))
+
+    return Pipeline(f"{kind}({names}, {nbytes})", make, numbers)
+
+
+@functools.cache
+def shard_folder(counts):
+    """Return a folder of Mosaic's shards, and their numbers."""
+    place, entries, numbers = folder() / f"mds-{'-'.join(map(str, counts))}", [], []
+    place.mkdir(exist_ok=True)
+    for i, count in enumerate(counts):
+        own = range(10 * i, 10 * i + count)
+        begins = struct.pack(
+            f"<{count + 2}I", count, *(8 + 4 * count + 8 * k for k in range(count + 1))
+        )
+        (place / f"{i}.mds").write_bytes(begins + struct.pack(f"<{count}q", *own))
+        raw = {"basename": f"{i}.mds", "hashes": {}}
+        columns = {"column_names": ["n"], "column_encodings": ["int"], "column_sizes": [8]}
+        about = {"format": "mds", "version": 2, "samples": count, "raw_data": raw, "zip_data": None}
+        entries.append({**columns, **about})
+        numbers += own
+    (place / "index.json").write_text(json.dumps({"version": 2, "shards": entries}))
+    return place, numbers
+
+
+@st.composite
+def shards(draw):
+    place, numbers = shard_folder(draw(counts))
+    return Pipeline(
+        f"mds({place})", lambda: Dataset.mds(place).map(lambda sample: int(sample["n"])), numbers
+    )
+
+
 @st.composite
 def shuffled_by_index(draw):
     """Behind what has an index: not any stage may come before it."""
@@ -212,5 +302,7 @@ SOURCES = {
     "fixed_length_records": fixed_length(),
     "tfrecords": tfrecords(),
     "csv": rows(),
+    **{kind: in_parts(kind) for kind in WRITE},
+    "mds": shards(),
     "global_shuffle": shuffled_by_index(),
 }

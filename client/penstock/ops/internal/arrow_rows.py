@@ -76,14 +76,14 @@ class _ArrowReader(ItemReader):
             }
         if all(isinstance(column, np.ndarray) for column in columns.values()):
             arrays = {name: read_only(column) for name, column in columns.items()}
-            return Rows(_Columns(arrays, list(arrays.values())), range(len(numbers)))
+            return Rows(ColumnsOfBlock(arrays, list(arrays.values())), range(len(numbers)))
         there = [
             read_only(each) if isinstance(each, np.ndarray) else each for each in columns.values()
         ]
         return [dict(zip(columns, row, strict=True)) for row in zip(*there, strict=True)]
 
 
-class _Columns(ArrayTable):
+class ColumnsOfBlock(ArrayTable):
     """The columns of one block: to hold a row of it would be to hold all."""
 
     kept: ClassVar[bool] = False

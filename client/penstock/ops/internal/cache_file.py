@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias
 import google_crc32c
 import msgspec
 
-from penstock import files
+from penstock import stored_file
 from penstock.element import Element
 from penstock.errors import DatasetError, VersionMismatch
 from penstock.frames.frame import Elements, Layout, unpack
@@ -180,7 +180,7 @@ class CacheFile:
 def source_of(name: str) -> CacheFileSource | None:
     """Open the file *name*; None if there is none."""
     with suppress(FileNotFoundError):
-        if not files.is_url(name):
+        if not stored_file.is_url(name):
             return LocalCacheFile(Path(name).open("rb"), threading.Lock())
         from fsspec.core import url_to_fs  # noqa: PLC0415  only who needs it waits for it
 

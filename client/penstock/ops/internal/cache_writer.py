@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
-from penstock import files
+from penstock import stored_file
 from penstock.element import Element
 from penstock.errors import DatasetError, ElementError
 from penstock.frames.frame import FrameBuilder
@@ -117,7 +117,7 @@ class CacheWriter:
 
     def _begin(self) -> None:
         folder = Path(tempfile.gettempdir())
-        if not files.is_url(self._name):
+        if not stored_file.is_url(self._name):
             folder = Path(self._name).parent
             folder.mkdir(parents=True, exist_ok=True)
         self._path = str(folder / f"{Path(self._name).name}.{secrets.token_hex(6)}.part")
@@ -132,7 +132,7 @@ class CacheWriter:
 
     def _publish(self) -> None:
         """Give the file its name. If others publish one too, this object reads its own file."""
-        if not files.is_url(self._name):
+        if not stored_file.is_url(self._name):
             try:
                 Path(self._path).replace(self._name)
             except PermissionError:

@@ -10,8 +10,8 @@ import zlib
 from typing import Any, BinaryIO, Protocol, cast
 
 from penstock.errors import DatasetError
-from penstock.files import CHUNK, ForwardFile, begun
 from penstock.frames.compression import zstd_module
+from penstock.stored_file import CHUNK, ForwardFile, begun
 
 GUESSED = "AUTO"
 """As the first bytes of each file say: no text begins as a compressed file does."""

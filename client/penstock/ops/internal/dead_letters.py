@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from penstock import files
+from penstock import files, stored_file
 from penstock.engine import seeds
 from penstock.errors import DatasetError, TransformError
 from penstock.runtime.tracebacks import shortened, told
@@ -101,7 +101,7 @@ def folder_of(op: str, given: Any) -> str:
     if not isinstance(given, (str, os.PathLike)):
         raise DatasetError(f"{op}: log must be the path of a folder, not {given!r}")
     (name,) = files.names(op, "log", given)
-    if not files.is_url(name) and Path(name).is_file():
+    if not stored_file.is_url(name) and Path(name).is_file():
         raise DatasetError(
             f"{op}: log must be a folder, in which each process writes a file, and {name!r} is a "
             "file: give another name"
@@ -144,7 +144,7 @@ class _File:
             if letter.id in self._written:
                 return
             try:
-                if files.is_url(self._folder):
+                if stored_file.is_url(self._folder):
                     self._put(line)
                 else:
                     self._append(line)

@@ -11,18 +11,18 @@ from collections.abc import Sized
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
 
-from penstock import files
+from penstock import files, stored_file
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import transform_error
-from penstock.files import CHUNK, why_unread
 from penstock.graph.node import Node
 from penstock.ops.internal.compressed import decompressed
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
+from penstock.stored_file import CHUNK, why_unread
 
 R = TypeVar("R", bound=Sized)
 """A record, as long as the bytes that it takes in the file."""
@@ -96,7 +96,7 @@ class FileRecords(OpIterator, Generic[R]):
 
     def opened(self, name: str) -> BinaryIO:
         """Open a file for reading from start to end."""
-        return decompressed(files.open_file(name, CHUNK), self._compression)
+        return decompressed(stored_file.open_file(name, CHUNK), self._compression)
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Never crosses the end of a file."""

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, TransformError
-from penstock.files import patience, why_unread
+from penstock.stored_file import patience, why_unread
 
 LINES = [f"line {i} {'x' * 90}" for i in range(12_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from penstock.files import ForwardFile
+from penstock.stored_file import ForwardFile
 
 
 class Counted(ForwardFile):

@@ -1,0 +1,169 @@
+"""Parts of files: which bytes of a file a split is, and in which version of the file.
+
+A source of files lists its files once. It cuts each into parts of about equal size, so that many
+tasks share a large file. A part names the version that was listed: size and time of the last
+change, or the entity tag of an object store. Whoever reads another version gets an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import DatasetError
+
+PART_BYTES = 64 << 20
+"""About how many bytes of a file a part has."""
+
+_MARK = "\x1f"
+"""Stands between a file's name and the rest of a part's name. It is a control character, so that
+hardly any file has it in its name; only the last two count."""
+
+_AT_ONCE = 16
+"""How many remote files are asked for their size at a time."""
+
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_NAMES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The bytes from *start* to before *stop* of the file *name*, in a *version*."""
+
+    name: str
+    start: int = 0
+    stop: int | None = None
+    """None is the end of the file."""
+    version: str = ""
+    """The version that was listed. Empty if the file has none, such as a pipe."""
+
+    def __str__(self) -> str:
+        if self.stop is None:
+            return self.name
+        return f"{self.name}{_MARK}{self.start}-{self.stop}{_MARK}{self.version}"
+
+    @classmethod
+    def of(cls, text: str) -> FilePart:
+        """Return the part that *text* names. A name without a range is a whole file."""
+        pieces = text.rsplit(_MARK, 2)
+        if len(pieces) != 3:
+            return cls(text)
+        start, _, stop = pieces[1].partition("-")
+        return cls(pieces[0], int(start), int(stop), pieces[2])
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole file, as they were listed."""
+        return int(self.version.partition(".")[0] or 0)
+
+    @property
+    def shown(self) -> str:
+        """The part as an error message names it."""
+        if self.stop is None or not self.start:
+            return self.name
+        return f"{self.name} (bytes {self.start:,} to {self.stop:,})"
+
+
+def cut(name: str, size: int, version: str, nbytes: int) -> Iterator[str]:
+    """Yield the names of the parts of a file: each has about *nbytes* of its *size* bytes."""
+    count = max(1, round(size / nbytes))
+    for i in range(count):
+        yield str(FilePart(name, size * i // count, size * (i + 1) // count, version))
+
+
+def braces(op: str, pattern: str) -> tuple[str, ...]:
+    """Return the names that *pattern* stands for, as a shell expands ``{0..9}`` and ``{a,b}``.
+
+    Numbers keep the leading zeros that the pattern has: ``{008..011}`` is 008, 009, 010, 011.
+
+    Raises:
+        DatasetError: when these are too many.
+
+    >>> braces("webdataset", "x-{08..10}.{tar,idx}")
+    ('x-08.tar', 'x-08.idx', 'x-09.tar', 'x-09.idx', 'x-10.tar', 'x-10.idx')
+    """
+    pieces: list[Iterable[str]] = []
+    rest, total = pattern, 1
+    while found := min(
+        filter(None, (_RANGE.search(rest), _CHOICE.search(rest))),
+        key=lambda match: match.start(),
+        default=None,
+    ):
+        if found.re is _RANGE:
+            low, high = found.group(1), found.group(2)
+            first, last = int(low), int(high)
+            numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
+            width = max(len(low), len(high)) if low.startswith("0") or high.startswith("0") else 0
+            options: Iterable[str] = (f"{number:0{width}}" for number in numbers)
+            total *= len(numbers)
+        else:
+            options = found.group(1).split(",")
+            total *= len(options)
+        if total > _MOST_NAMES:
+            raise DatasetError(f"{op}: {pattern!r} stands for more than {_MOST_NAMES:,} files")
+        pieces += [(rest[: found.start()],), options]
+        rest = rest[found.end() :]
+    return tuple("".join(chosen) for chosen in product(*pieces, (rest,)))
+
+
+def local_version(found: os.stat_result) -> str:
+    """Return the version of a local file."""
+    return f"{found.st_size}.{found.st_mtime_ns}"
+
+
+def remote_version(info: Mapping[str, Any]) -> str:
+    """Return the version of a remote file of which fsspec tells *info*; empty if it tells none."""
+    size = info.get("size")
+    if size is None:
+        return ""
+    tag = info.get("ETag") or info.get("etag") or info.get("e_tag")
+    if tag:
+        return f"{size}.{str(tag).strip(chr(34))}"
+    when = next(
+        (info[k] for k in ("LastModified", "last_modified", "mtime", "updated") if info.get(k)), ""
+    )
+    when = when.isoformat() if hasattr(when, "isoformat") else when
+    return f"{size}.{when}"
+
+
+def parted(found: Mapping[str, Mapping[str, Any] | None], nbytes: int) -> tuple[str, ...]:
+    """Return the names of all parts of files. *found* has what fsspec told of each, if it did."""
+    unknown = [name for name, info in found.items() if info is None and "://" in name]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        told = dict(zip(unknown, threads.map(_remote_info, unknown), strict=True))
+    names: list[str] = []
+    for name, info in found.items():
+        known = info or told.get(name)
+        if known is None:
+            names += _parts_of_local(name, nbytes)
+        elif known.get("size") is None:
+            names.append(name)
+        else:
+            names += cut(name, int(known["size"]), remote_version(known), nbytes)
+    return tuple(names)
+
+
+def _parts_of_local(name: str, nbytes: int) -> Iterable[str]:
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return (name,)  # the reader may see it where this process does not
+    if not stat.S_ISREG(found.st_mode):
+        return (name,)  # a pipe has no size
+    return cut(name, found.st_size, local_version(found), nbytes)
+
+
+def _remote_info(name: str) -> Mapping[str, Any]:
+    from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
+
+    fs, inner = url_to_fs(name)
+    info: Mapping[str, Any] = fs.info(inner)
+    return info

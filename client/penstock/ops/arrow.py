@@ -1,0 +1,90 @@
+"""`arrow`: the rows of Arrow IPC files, which are also Feather files of version 2.
+
+A part has the record batches whose share of the file begins in it. State: see
+`penstock.ops.internal.file_parts`; a place is a record batch and a row in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock import stored_file
+from penstock.engine.rows import Block
+from penstock.extras import needed
+from penstock.file_parts import FilePart
+from penstock.ops.internal.arrow_blocks import ColumnsSource, block_of, check_columns, mapped
+from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.stored_file import CHUNK
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow(ColumnsSource):
+    """The rows of files, as dicts."""
+
+    op: ClassVar[str] = "arrow"
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `PartsSource.open_part`."""
+        return _BatchReader(self, part, place)
+
+
+class _BatchReader(PartReader):
+    def __init__(self, node: Arrow, part: FilePart, place: Place) -> None:
+        pa = needed("pyarrow", "Dataset.arrow")
+        self._nulls = node.nulls
+        stored_file.check_version(node.op, part)
+        if stored_file.is_url(part.name):
+            self._source = pa.PythonFile(stored_file.open_file(part.name, CHUNK), mode="r")
+        else:
+            self._source = mapped(part.name)
+        reader = pa.ipc.open_file(self._source)
+        names = reader.schema.names
+        check_columns(node.op, part.name, node.columns, names)
+        if node.columns is not None:
+            only = [names.index(column) for column in node.columns]
+            options = pa.ipc.IpcReadOptions(included_fields=only)
+            reader = pa.ipc.open_file(self._source, options=options)
+        count, size = reader.num_record_batches, self._source.size()
+        self._reader, self._columns = reader, node.columns
+        self._batches = [i for i in range(count) if _begins_in(part, size * i // count)]
+        self._batch, self._row = place
+        if place == START and self._batches:
+            self._batch = self._batches[0]
+        self._block: Block | None = None
+
+    def rows(self, n: int) -> Block:
+        """See `PartReader.rows`."""
+        while self._batch in self._batches:
+            if self._block is None:
+                batch = self._reader.get_batch(self._batch)
+                if self._columns is not None:
+                    batch = batch.select(list(self._columns))
+                self._block = block_of(batch, self._nulls, 0)
+            block = self._block[self._row : self._row + n]
+            if len(block):
+                self._row += len(block)
+                return block
+            where = self._batches.index(self._batch) + 1
+            self._batch = self._batches[where] if where < len(self._batches) else -1
+            self._row, self._block = 0, None
+        return []
+
+    def place(self) -> Callable[[int], Place]:
+        """See `PartReader.place`."""
+        batch, row = self._batch, self._row
+        return lambda back: (batch, row - back)
+
+    def describe(self) -> str:
+        """See `PartReader.describe`."""
+        return f"row {self._row} of record batch {self._batch}"
+
+    def close(self) -> None:
+        """See `PartReader.close`."""
+        self._block = None
+        self._source.close()
+
+
+def _begins_in(part: FilePart, at: int) -> bool:
+    return part.stop is None or part.start <= at < part.stop

@@ -1,0 +1,157 @@
+"""Record batches of Arrow as blocks of elements: columns in Arrow's own memory where it is NumPy's.
+
+A column becomes an array of its declared type. Text is an array of objects in a batch, and `str` in
+an element. A missing value is an error that names the column and the row, unless the user gave a
+value to put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element, read_only
+from penstock.engine.rows import Block, Rows
+from penstock.errors import DatasetError, ElementError
+from penstock.extras import needed
+from penstock.normalise import normalise
+from penstock.ops.internal.arrow_rows import ColumnsOfBlock, column_of, typed
+from penstock.ops.internal.file_parts import PartsSource
+from penstock.ops.internal.file_records import RefusalError
+
+Nulls = Mapping[str, Any]
+"""What to put in the place of missing values, by column."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsSource(PartsSource):
+    """A source of rows that have the columns *columns*, or all."""
+
+    columns: tuple[str, ...] | None
+    nulls: Nulls
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str) or not all(isinstance(c, str) for c in self.columns or ()):
+            raise DatasetError(f"{self.op}: columns must be a list of names, not {self.columns!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+        if not isinstance(self.nulls, Mapping):
+            raise DatasetError(f"{self.op}: nulls must be a dict by column, not {self.nulls!r}")
+
+
+def block_of(batch: Any, nulls: Nulls, first: int) -> Block:
+    """Return the rows of *batch* as elements; *first* is the number of its first row, for errors.
+
+    Raises:
+        ElementError: for a missing value.
+    """
+    names = batch.schema.names
+    columns = {name: filled(batch.column(i), name, nulls, first) for i, name in enumerate(names)}
+    pa = needed("pyarrow", "parquet and arrow")
+    arrays = {name: column_of(pa.chunked_array([column])) for name, column in columns.items()}
+    count = batch.num_rows
+    if all(isinstance(array, np.ndarray) for array in arrays.values()):
+        ready = {name: read_only(array) for name, array in arrays.items()}
+        return Rows(ColumnsOfBlock(ready, list(ready.values())), range(count))
+    lists = [
+        _listed(columns[name]) if array is None else _read_only(array)
+        for name, array in arrays.items()
+    ]
+    return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:
+    """Return *column* without missing values."""
+    pa = needed("pyarrow", "parquet and arrow")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if pa.types.is_null(column.type) and name in nulls:
+        return pa.array([nulls[name]] * len(column))
+    if not column.null_count:
+        return column
+    if name in nulls:
+        return column.fill_null(pa.scalar(nulls[name], column.type))
+    row = first + int(np.flatnonzero(np.asarray(column.is_null()))[0])
+    raise ElementError(
+        f"column {name!r} has no value in row {row}: give one, as in nulls={{{name!r}: ...}}, "
+        "choose other columns (columns=), or leave these rows out (filters=)"
+    )
+
+
+def _read_only(array: NDArray[Any] | list[Any]) -> Any:
+    if isinstance(array, np.ndarray):
+        return read_only(array)
+    return [read_only(each) for each in array]
+
+
+def _listed(column: Any) -> list[Element]:
+    """Return values of a type that NumPy has no array for, one by one."""
+    feature = _feature(column.type)
+    return [normalise(typed(value, feature, _plain)) for value in column.to_pylist()]
+
+
+class _Feature:
+    """The type of an Arrow column, in the form that `typed` knows."""
+
+    def __init__(self, dtype: str | None = None, feature: Any = None) -> None:
+        self.dtype, self.feature = dtype, feature
+
+
+def _feature(kind: Any) -> Any:
+    pa = needed("pyarrow", "parquet and arrow")
+    types = pa.types
+    if types.is_struct(kind):
+        return {field.name: _feature(field.type) for field in kind}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _Feature(feature=_feature(kind.value_type))
+    return _Feature(dtype=_name(str(kind)))
+
+
+def _name(text: str) -> str:
+    """Return the name of an Arrow type as Hugging Face's features name it."""
+    head = text.partition("[")[0]
+    named = {"double": "float64", "float": "float32", "halffloat": "float16", "date32": "date32"}
+    return named.get(head, text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
+
+
+def mapped(name: str) -> Any:
+    """Return a local file, mapped into memory; one whose name is not UTF-8 is read instead."""
+    pa = needed("pyarrow", "parquet and arrow")
+    if is_utf8(name):
+        return pa.memory_map(name)
+    return pa.BufferReader(Path(name).read_bytes())
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether *name* can be given to Arrow."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_columns(op: str, name: str, wanted: tuple[str, ...] | None, there: list[str]) -> None:
+    """Check that the file *name* has the columns *wanted*.
+
+    Raises:
+        RefusalError: naming the first that it lacks, and those that it has.
+    """
+    for column in wanted or ():
+        if column not in there:
+            raise RefusalError(
+                f"{op}: {name} has no column {column!r}; its columns are {', '.join(there)}"
+            )

@@ -1,0 +1,204 @@
+"""The common part of sources that read files in parts: a large file is several units.
+
+State: that of `penstock.ops.internal.unit_cursor`, counting parts, followed by two numbers that say
+where the next element begins in the part. If one process reads everything, a digest of the list of
+parts follows, because numbers mean nothing in another list.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
+
+from penstock import files, stored_file
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block
+from penstock.errors import DatasetError, FileChanged, StateError
+from penstock.executors.function import transform_error
+from penstock.file_parts import FilePart
+from penstock.graph.node import Node
+from penstock.ops.internal.file_records import BadRecordError, RefusalError
+from penstock.ops.internal.unit_cursor import Units
+from penstock.protocol.splits import FilePattern
+from penstock.runtime.interrupts import interruptible, is_interrupt
+from penstock.stored_file import why_unread
+
+Place: TypeAlias = tuple[int, int]
+"""Where an element begins in a part. Its format says what the two numbers mean; (0, 0) is the start
+of the part."""
+
+START: Place = (0, 0)
+
+
+class PartReader(ABC):
+    """Reads the elements of one part, in order."""
+
+    @abstractmethod
+    def rows(self, n: int) -> Block:
+        """Return the next 1 to *n* elements; none at the end of the part.
+
+        An error belongs to the next element. If it is a `BadRecordError` with a length, the element
+        after it can be read.
+        """
+
+    @abstractmethod
+    def place(self) -> Callable[[int], Place]:
+        """Capture the place after the last block, for a number of elements before it."""
+
+    def close(self) -> None:  # noqa: B027  some hold nothing
+        """Release files."""
+
+    def describe(self) -> str:
+        """Say where the next element is, for an error."""
+        first, second = self.place()(0)
+        return f"at {first}, {second}"
+
+    def pass_over(self, nbytes: int) -> None:
+        """Continue after a bad record of *nbytes* bytes."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class PartsSource(Node):
+    """The elements of the files of *pattern*, part after part."""
+
+    op: ClassVar[str]
+    pattern: FilePattern
+
+    def units(self) -> FilePattern:
+        """See `Node.units`."""
+        return self.pattern
+
+    @abstractmethod
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """Open *part* at *place*."""
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        if context.draws_splits:
+            return _PartsIterator(self, context, None, state)
+        names = files.listing(self.op, self.pattern)
+        digest = files.digest(names)
+        if state is not None:
+            *state, before = state
+            if before != digest:
+                raise StateError(
+                    f"{self.op}: the files of {', '.join(map(repr, self.pattern.patterns[:3]))} "
+                    "have changed since the state was saved: restore them, or begin again"
+                )
+        return _ListedPartsIterator(self, context, names, state, digest)
+
+
+class _PartsIterator(RowsIterator):
+    def __init__(
+        self, node: PartsSource, context: Context, names: tuple[str, ...] | None, state: State
+    ) -> None:
+        self._node, self.op = node, node.op
+        place, self._place = None, START
+        if state is not None:
+            *place, first, second = state
+            self._place = first, second
+        size = None if names is None else len(names)
+        self._units = Units(context, size, place, names or ())
+        self._reader: PartReader | None = None
+        self._part, self._number = FilePart(""), 0
+        self._reading = self._closed = False
+
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`. Never crosses the end of a part."""
+        while self._reader is not None or self._next_part():
+            block = self._read(n)
+            if len(block):
+                return block
+            self._leave()
+            if not stored_file.is_url(self._part.name):  # it may have been written to meanwhile
+                stored_file.check_version(self.op, self._part)
+        return []
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`. In a part, the position among the units is before it."""
+        units, inside = self._units.mark(), int(self._reader is not None)
+        waiting = self._place
+        place = (lambda _: waiting) if self._reader is None else self._reader.place()
+
+        def at(back: int) -> State:
+            return [*units(inside), *place(back)]
+
+        return at
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._closed = True
+        if not self._reading:
+            self._leave()
+
+    def _next_part(self) -> bool:
+        start, stop = self._units.take(1)
+        if start == stop:
+            return False
+        self._number, (name,) = start, self._units.names(start, stop)
+        self._part = FilePart.of(name)
+        try:
+            self._reader = interruptible(self._node.open_part, self._part, self._place)
+        except Exception as exc:  # noqa: BLE001  each file system has its own errors
+            self._fail(exc)
+        self._place = START
+        return True
+
+    def _read(self, n: int) -> Block:
+        self._reading = True
+        try:
+            block: Block = interruptible(cast("PartReader", self._reader).rows, n)
+        except Exception as exc:  # noqa: BLE001  each file system has its own errors
+            self._fail(exc)
+        finally:
+            self._reading = False
+            if self._closed:
+                self._leave()
+        return block
+
+    def _fail(self, exc: Exception) -> NoReturn:
+        """Skip the record if the next one can be found; else skip the rest of the part."""
+        if is_interrupt(exc):
+            raise exc
+        name = self._part.name
+        where = self._part.shown if self._reader is None else f"{self._reader.describe()} of {name}"
+        label, number = f"{self.op}({name})", self._number
+        if isinstance(exc, BadRecordError) and exc.nbytes is not None and self._reader is not None:
+            self._reader.pass_over(exc.nbytes)
+        else:
+            self._leave()
+        try:
+            if isinstance(exc, FileChanged):
+                raise exc
+            if isinstance(exc, FileNotFoundError):
+                if not (why := why_unread(exc)):
+                    raise files.missing(self.op, name) from exc
+                exc = OSError(why)
+            if isinstance(exc, RefusalError):
+                raise DatasetError(str(exc)) from None
+            error = transform_error(label, number, exc)
+            raise error.but(detail=f"{error.detail} ({where})") from exc
+        finally:
+            del exc
+
+    def _leave(self) -> None:
+        reader, self._reader, self._place = self._reader, None, START
+        if reader is not None:
+            reader.close()
+
+
+class _ListedPartsIterator(_PartsIterator):
+    def __init__(
+        self, node: PartsSource, context: Context, names: tuple[str, ...], state: Any, digest: str
+    ) -> None:
+        super().__init__(node, context, names, state)
+        self._digest = digest
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        below, digest = super().mark(), self._digest
+        return lambda back: [*below(back), digest]

@@ -1,0 +1,255 @@
+"""`mds`: the samples of Mosaic's shards, by their index.
+
+A shard is the number of samples, where each begins and the last ends, a header as JSON, and the
+samples: the sizes of the columns whose size varies, then the columns. The format is that of
+https://github.com/mosaicml/streaming, version 2. State: see `penstock.ops.internal.file_parts`; a
+place is 0 and the number of a sample in its shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import PurePosixPath
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock import stored_file
+from penstock.element import Element
+from penstock.engine.rows import Block
+from penstock.errors import DatasetError, MissingFile
+from penstock.file_parts import FilePart
+from penstock.normalise import normalise
+from penstock.ops.internal.compressed import GUESSED, decompressed
+from penstock.ops.internal.file_parts import START, PartReader, PartsSource, Place
+from penstock.ops.internal.file_records import BadRecordError
+from penstock.stored_file import CHUNK
+
+INDEX = "index.json"
+_U32 = np.dtype("<u4")
+_DTYPES = {
+    8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32",
+    34: "float32", 64: "uint64", 65: "int64", 66: "float64",
+}  # fmt: skip
+_SCALARS = frozenset(_DTYPES.values())
+_DIMENSIONS = ("u1", "<u2", "<u4", "<u8")
+_MODES = {
+    "L": (1, "u1"),
+    "RGB": (3, "u1"),
+    "RGBA": (4, "u1"),
+    "CMYK": (4, "u1"),
+    "I;16": (1, "<u2"),
+}
+"""How many channels an image of Pillow's mode has, and of which dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class MdsShard:
+    """A shard as the index describes it."""
+
+    names: tuple[str, ...]
+    encodings: tuple[str, ...]
+    sizes: tuple[int | None, ...]
+    """The bytes of each column; None if they vary."""
+    samples: int
+    hashes: tuple[tuple[str, str], ...]
+    """Of the shard's bytes, by algorithm."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mds(PartsSource):
+    """The samples of shards, as dicts."""
+
+    op: ClassVar[str] = "mds"
+    shards: Mapping[str, tuple[Any, ...]]
+    """The fields of each `MdsShard`, by the name of its file."""
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return sum(MdsShard(*fields).samples for fields in self.shards.values())
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `PartsSource.open_part`."""
+        return _ShardReader(MdsShard(*self.shards[part.name]), part, place)
+
+
+class _ShardReader(PartReader):
+    def __init__(self, shard: MdsShard, part: FilePart, place: Place) -> None:
+        stored_file.check_version("mds", part)
+        self._shard, self._data = shard, _content(part)
+        self._decoders = [decoder(encoding) for encoding in shard.encodings]
+        for algorithm, wanted in shard.hashes:
+            if hashlib.new(algorithm, self._data).hexdigest() != wanted:
+                raise ValueError(f"its {algorithm} is not that of the index: the shard is damaged")
+        begins = np.frombuffer(self._data, _U32, shard.samples + 1, 4)
+        self._begins = begins
+        low, high = 0, shard.samples
+        if part.stop is not None:
+            share = np.arange(shard.samples) * part.size // max(shard.samples, 1)
+            low, high = np.searchsorted(share, [part.start, part.stop]).tolist()
+        self._at, self._stop = (low if place == START else place[1]), high
+
+    def rows(self, n: int) -> Block:
+        """See `PartReader.rows`."""
+        out: list[Element] = []
+        while len(out) < n and self._at < self._stop:
+            try:
+                out.append(self._sample(self._at))
+            except (ValueError, IndexError, KeyError, TypeError) as exc:
+                if out:
+                    break
+                raise BadRecordError(str(exc), 1) from exc
+            self._at += 1
+        return out
+
+    def _sample(self, number: int) -> Element:
+        at, end = int(self._begins[number]), int(self._begins[number + 1])
+        sizes = []
+        for fixed in self._shard.sizes:
+            sizes.append(fixed or int.from_bytes(self._data[at : at + 4], "little"))
+            at += 0 if fixed else 4
+        if at + sum(sizes) != end:
+            raise ValueError("the sizes of its columns are not that of the sample")
+        sample = {}
+        for name, decode, size in zip(self._shard.names, self._decoders, sizes, strict=True):
+            sample[name] = decode(bytes(self._data[at : at + size]))
+            at += size
+        return normalise(sample)
+
+    def place(self) -> Callable[[int], Place]:
+        """See `PartReader.place`."""
+        at = self._at
+        return lambda back: (0, at - back)
+
+    def describe(self) -> str:
+        """See `PartReader.describe`."""
+        return f"sample {self._at}"
+
+    def pass_over(self, nbytes: int) -> None:
+        """See `PartReader.pass_over`."""
+        self._at += nbytes
+
+
+def _content(part: FilePart) -> Any:
+    """Return the bytes of a shard: mapped, if it is a local one and not compressed."""
+    raw = stored_file.open_file(part.name, CHUNK)
+    with decompressed(raw, GUESSED) as file:
+        if file is raw and not stored_file.is_url(part.name):
+            return mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
+        return file.read()
+
+
+def decoder(encoding: str) -> Callable[[bytes], Any]:
+    """Return the function that decodes values of *encoding*.
+
+    Raises:
+        DatasetError: when Penstock cannot decode it.
+    """
+    name, _, rest = encoding.partition(":")
+    simple: dict[str, Callable[[bytes], Any]] = {
+        "bytes": bytes, "str": _text, "int": _integer, "json": msgspec.json.decode,
+        "str_int": int, "str_float": float,
+        "str_decimal": _text, "pil": _image, "jpeg": bytes, "png": bytes, "pkl": pickle.loads,
+    }  # fmt: skip
+    if name in _SCALARS:
+        dtype = np.dtype(name).newbyteorder("<")
+        return lambda data: np.frombuffer(data, dtype, 1)[0]
+    if name == "ndarray":
+        dtype_name, _, shape = rest.partition(":")
+        fixed = tuple(map(int, shape.split(","))) if shape else None
+        return lambda data: _array(data, dtype_name, fixed)
+    if name not in simple:
+        raise DatasetError(
+            f"mds: a column of encoding {encoding!r} cannot be read: convert the dataset. These "
+            f"encodings can be: {', '.join(sorted({*simple, 'ndarray', *_SCALARS}))}"
+        )
+    return simple[name]
+
+
+def _text(data: bytes) -> str:
+    return data.decode()
+
+
+def _integer(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _array(data: bytes, dtype_name: str, shape: tuple[int, ...] | None) -> NDArray[Any]:
+    at = 0
+    if not dtype_name:
+        dtype_name, at = _DTYPES[data[0]], 1
+    if shape is None:
+        axes, width = data[at] >> 2, data[at] & 3
+        kind = np.dtype(_DIMENSIONS[width])
+        shape = tuple(np.frombuffer(data, kind, axes, at + 1).tolist())
+        at += 1 + axes * kind.itemsize
+    return np.frombuffer(data, np.dtype(dtype_name).newbyteorder("<"), offset=at).reshape(shape)
+
+
+def _image(data: bytes) -> NDArray[Any]:
+    width, height, letters = np.frombuffer(data, _U32, 3).tolist()
+    mode = data[12 : 12 + letters].decode()
+    if mode not in _MODES:
+        raise ValueError(f"an image of mode {mode!r} cannot be read without Pillow")
+    channels, dtype = _MODES[mode]
+    shape = (height, width, channels) if channels > 1 else (height, width)
+    return np.frombuffer(data, dtype, offset=12 + letters).reshape(shape)
+
+
+def shards_of(folder: str, *, pickled: bool) -> dict[str, tuple[Any, ...]]:
+    """Return the shards of *folder* by the names of their files, as its index tells.
+
+    Raises:
+        MissingFile: when there is no index.
+        DatasetError: when the index is malformed, of another version, or has a column that only
+            `pickle` can read and *pickled* is false.
+    """
+    name = f"{folder.rstrip('/')}/{INDEX}"
+    try:
+        with stored_file.open_file(name, CHUNK) as file:
+            index = msgspec.json.decode(file.read())
+    except FileNotFoundError:
+        raise MissingFile(
+            f"mds: there is no {name}: give the folder that holds the index"
+        ) from None
+    except msgspec.DecodeError as exc:
+        raise DatasetError(f"mds: {name} is no index: {exc}") from exc
+    try:
+        entries = list(index["shards"])
+        shards = [_shard(name, folder, entry, pickled=pickled) for entry in entries]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise DatasetError(f"mds: {name} is malformed: {type(exc).__name__}: {exc}") from exc
+    return {file: astuple(shard) for file, shard in shards}
+
+
+def _shard(index: str, folder: str, entry: Any, *, pickled: bool) -> tuple[str, MdsShard]:
+    if (entry["format"], entry["version"]) != ("mds", 2):
+        raise DatasetError(
+            f"mds: {index} is of format {entry['format']!r}, version {entry['version']!r}; only "
+            "'mds', version 2, can be read"
+        )
+    columns = zip(entry["column_names"], entry["column_encodings"], strict=True)
+    for name, encoding in columns:
+        if encoding == "pkl" and not pickled:
+            raise DatasetError(
+                f"mds: column {name!r} is pickled, and to unpickle runs code of whoever wrote it: "
+                "if you trust the writer, give pickled=True"
+            )
+        decoder(encoding)
+    stored = entry["zip_data"] or entry["raw_data"]
+    hashes = tuple(
+        (algorithm, digest)
+        for algorithm, digest in entry["raw_data"]["hashes"].items()
+        if algorithm in hashlib.algorithms_available
+    )
+    file = f"{folder.rstrip('/')}/{PurePosixPath(stored['basename'])}"
+    sizes = tuple(size or None for size in entry["column_sizes"])
+    names, encodings = tuple(entry["column_names"]), tuple(entry["column_encodings"])
+    return file, MdsShard(names, encodings, sizes, int(entry["samples"]), hashes)

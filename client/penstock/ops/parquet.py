@@ -1,0 +1,167 @@
+"""`parquet`: the rows of Parquet files.
+
+A part has the row groups whose middle byte is in it. State: see `penstock.ops.internal.file_parts`;
+a place is a row group, and the number of an element in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock import stored_file
+from penstock.element import collate
+from penstock.engine.rows import Block, Rows
+from penstock.errors import DatasetError
+from penstock.extras import needed
+from penstock.file_parts import FilePart
+from penstock.ops.internal.arrow_blocks import (
+    ColumnsSource,
+    block_of,
+    check_columns,
+    is_utf8,
+    mapped,
+)
+from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.options import check_count
+
+ROWS = 1 << 14
+"""The most rows that are decoded at a time: a row group may have millions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet(ColumnsSource):
+    """The rows of files, as dicts; or dicts of arrays, of up to *batch_rows* rows each."""
+
+    op: ClassVar[str] = "parquet"
+    filters: Any
+    batch_rows: int | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_rows is not None:
+            size = check_count(self.op, "batch_rows", self.batch_rows)
+            object.__setattr__(self, "batch_rows", size)
+        _expression(self.filters)
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `PartsSource.open_part`."""
+        return _RowGroupReader(self, part, place)
+
+
+class _RowGroupReader(PartReader):
+    """The rows of the row groups of *part*."""
+
+    def __init__(self, node: Parquet, part: FilePart, place: Place) -> None:
+        stored_file.check_version(node.op, part)
+        self._fragment = _fragment(part.name)
+        metadata = self._fragment.metadata
+        names = metadata.schema.to_arrow_schema().names
+        check_columns(node.op, part.name, node.columns, names)
+        self._columns = list(node.columns or names)
+        self._filter, self._nulls = _expression(node.filters), node.nulls
+        self._batch_rows = node.batch_rows
+        groups = [i for i in range(metadata.num_row_groups) if _is_in(metadata.row_group(i), part)]
+        self._group, self._row = (groups[0], 0) if place == START and groups else place
+        self._blocks = self._read(groups, self._group, self._row)
+        self._left: Block = []
+
+    def rows(self, n: int) -> Block:
+        """See `PartReader.rows`."""
+        if not len(self._left):
+            self._group, self._row, self._left = next(self._blocks, (self._group, self._row, []))
+        block, self._left = self._left[:n], self._left[n:]
+        self._row += len(block)
+        return block
+
+    def _read(self, groups: list[int], first: int, row: int) -> Iterator[tuple[int, int, Block]]:
+        """Yield blocks from *row* of row group *first* on, each with where it begins."""
+        for group in groups:
+            if group < first:
+                continue
+            skip = row if group == first else 0
+            size = self._batch_rows or ROWS
+            seen = 0
+            for batch in _of_size(self._scan(group, size), size):
+                block = block_of(batch, self._nulls, seen * (self._batch_rows or 1))
+                if self._batch_rows is not None:
+                    block = [block.stacked() if isinstance(block, Rows) else collate(block)]
+                if seen + len(block) > skip:
+                    at = max(skip - seen, 0)
+                    yield group, seen + at, block[at:]
+                seen += len(block)
+
+    def _scan(self, group: int, size: int) -> Iterator[Any]:
+        yield from self._fragment.subset(row_group_ids=[group]).to_batches(
+            columns=self._columns, filter=self._filter, batch_size=size, use_threads=False
+        )
+
+    def place(self) -> Callable[[int], Place]:
+        """See `PartReader.place`."""
+        group, row = self._group, self._row
+        return lambda back: (group, row - back)
+
+    def describe(self) -> str:
+        """See `PartReader.describe`."""
+        return f"element {self._row} of row group {self._group}"
+
+
+def _fragment(name: str) -> Any:
+    needed("pyarrow", "parquet")
+    from pyarrow import dataset, fs  # noqa: PLC0415  an extra
+
+    options = dataset.ParquetFragmentScanOptions(pre_buffer=True)
+    form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    if stored_file.is_url(name):
+        from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
+
+        remote, inner = url_to_fs(name, **stored_file.patience(name))
+        return form.make_fragment(inner, fs.PyFileSystem(fs.FSSpecHandler(remote)))
+    if not is_utf8(name):
+        return form.make_fragment(mapped(name))
+    return form.make_fragment(name, fs.LocalFileSystem(use_mmap=True))
+
+
+def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:
+    """Yield the rows of *batches* in record batches of *size*; the last may have fewer."""
+    pa = needed("pyarrow", "parquet")
+    held: list[Any] = []
+    for batch in batches:
+        if batch.num_rows == size and not held:
+            yield batch
+            continue
+        held.append(batch)
+        while sum(each.num_rows for each in held) >= size:
+            table = pa.Table.from_batches(held)
+            yield from table.slice(0, size).combine_chunks().to_batches()
+            held = table.slice(size).to_batches()
+    if any(batch.num_rows for batch in held):
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _is_in(group: Any, part: FilePart) -> bool:
+    if part.stop is None or not group.num_columns:
+        return True
+    columns = [group.column(i) for i in range(group.num_columns)]
+    offsets = (columns[0].dictionary_page_offset, columns[0].data_page_offset)
+    first = min(offset for offset in offsets if offset is not None)
+    middle = first + sum(column.total_compressed_size for column in columns) // 2
+    return bool(part.start <= middle < part.stop)
+
+
+def _expression(filters: Any) -> Any:
+    if filters is None:
+        return None
+    needed("pyarrow", "parquet")
+    from pyarrow import dataset, parquet  # noqa: PLC0415  an extra
+
+    if isinstance(filters, dataset.Expression):
+        return filters
+    try:
+        return parquet.filters_to_expression(filters)
+    except (TypeError, ValueError, AttributeError) as exc:
+        raise DatasetError(
+            f"parquet: filters={filters!r} cannot be used ({exc}): give tuples of a column, an "
+            "operator and a value, as [('x', '>', 3)], or an expression of pyarrow"
+        ) from exc

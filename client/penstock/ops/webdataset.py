@@ -1,0 +1,282 @@
+"""`webdataset`: samples of tar archives, by the rules of WebDataset.
+
+Neighbouring files of one key are a sample. The key is the path up to the first dot of the file's
+name; the field is the rest, in lower case. https://github.com/webdataset/webdataset has the format.
+State: see `penstock.ops.internal.file_parts`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, BinaryIO, ClassVar, TypeAlias
+
+import msgspec
+import numpy as np
+
+from penstock import stored_file
+from penstock.element import Element
+from penstock.engine.rows import Block
+from penstock.errors import DatasetError
+from penstock.extras import needed
+from penstock.file_parts import FilePart
+from penstock.graph.node import Node
+from penstock.ops.internal.compressed import GUESSED, decompressed
+from penstock.ops.internal.file_parts import (
+    START,
+    PartReader,
+    PartsSource,
+    Place,
+)
+from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.tar import BadTarError, TarMember, members
+from penstock.ops.map import Map
+from penstock.stored_file import CHUNK
+
+_KEYED = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")
+_META = re.compile(r"__[^/]*__($|/)")
+
+
+@dataclass(frozen=True, eq=False)
+class WebDataset(PartsSource):
+    """The samples of tar files, as dicts of `bytes`."""
+
+    op: ClassVar[str] = "webdataset"
+    select: tuple[str, ...] | None
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `PartsSource.open_part`."""
+        return _SampleReader(self, part, place)
+
+
+class _SampleReader(PartReader):
+    """The samples of *part*. A place is the byte at which a sample's headers begin, and 0.
+
+    A part has the samples that begin in it. Where a file cannot be read from its middle, its first
+    part has all of them.
+    """
+
+    def __init__(self, node: WebDataset, part: FilePart, place: Place) -> None:
+        self._select, self._url = node.select, part.name
+        self._starts: list[int] = []
+        """Where each sample of the last block begins, and where the next one does."""
+        self._due: BadTarError | None = None
+        raw = stored_file.open_part(node.op, part, CHUNK)
+        try:
+            self._file: BinaryIO = decompressed(raw, GUESSED)
+            first, self._stop = part.start, part.stop
+            if self._file is not raw or stored_file.is_url(part.name):
+                first, self._stop = 0, None if part.start == 0 else 0
+            elif first:
+                first, self._stop = _begin(part)
+            at = place[0] if place != START else first
+            if at:
+                self._file.seek(at)
+            self._next = at
+            self._members = members(self._file, at)
+            self._ahead: TarMember | None = None
+        except BaseException:
+            raw.close()
+            raise
+
+    def rows(self, n: int) -> Block:
+        """See `PartReader.rows`."""
+        out: list[Element] = []
+        self._starts = [self._next]
+        try:
+            while len(out) < n and (self._stop is None or self._next < self._stop):
+                sample = self._sample()
+                if sample is None:
+                    break
+                out.append(sample)
+                self._starts.append(self._next)
+        except (BadTarError, BadRecordError):
+            if not out:
+                raise
+            self._seek(self._next)
+        return out
+
+    def _sample(self) -> Element | None:
+        """Return the next sample, or None at the end, and move `_next` after it."""
+        key, sample = None, dict[str, Any]()
+        while (member := self._take()) is not None:
+            found = _keyed(member.name)
+            if found is None:
+                continue
+            if key is not None and found[0] != key:
+                self._ahead, self._next = member, member.header
+                return sample
+            if key is None:
+                key = found[0]
+                sample = {"__key__": key, "__url__": self._url}
+            if self._select is not None and found[1] not in self._select:
+                continue
+            if found[1] in sample:
+                raise BadTarError(f"sample {key!r} has two files {found[1]!r}: {member.name!r}")
+            sample[found[1]] = self._data(member)
+        if key is None:
+            return None
+        self._next = self._file.tell()
+        return sample
+
+    def _take(self) -> TarMember | None:
+        member, self._ahead = self._ahead, None
+        return next(self._members, None) if member is None else member
+
+    def _data(self, member: TarMember) -> bytes:
+        if self._file.tell() != member.data:
+            self._file.seek(member.data)
+        data = self._file.read(member.size)
+        if len(data) < member.size:
+            raise BadTarError(f"the archive ends in the middle of {member.name!r}")
+        return data
+
+    def _seek(self, at: int) -> None:
+        self._file.seek(at)
+        self._members, self._ahead = members(self._file, at), None
+
+    def place(self) -> Callable[[int], Place]:
+        """See `PartReader.place`."""
+        starts, following = self._starts, self._next
+        return lambda back: (starts[len(starts) - 1 - back] if starts else following, 0)
+
+    def describe(self) -> str:
+        """See `PartReader.describe`."""
+        return f"the sample at byte {self._next}"
+
+    def close(self) -> None:
+        """See `PartReader.close`."""
+        self._file.close()
+
+
+def _keyed(name: str) -> tuple[str, str] | None:
+    """Return the key and the field of a member; None if it is no part of a sample."""
+    name = name.removeprefix("./")
+    if _META.match(name):
+        return None
+    found = _KEYED.fullmatch(name)
+    return None if found is None else (found[1], found[2].lower())
+
+
+@lru_cache(maxsize=256)
+def _samples(name: str, _version: str) -> tuple[int, ...]:
+    """Return where each sample of a local archive begins. Reads headers only."""
+    starts, key = list[int](), None
+    with stored_file.open_file(name, 1 << 13) as file:
+        for member in members(file, 0):
+            found = _keyed(member.name)
+            if found is not None and found[0] != key:
+                key = found[0]
+                starts.append(member.header)
+    return tuple(starts)
+
+
+def _begin(part: FilePart) -> tuple[int, int | None]:
+    """Return where the first sample begins that begins in *part*, and where to stop."""
+    starts = _samples(part.name, part.version)
+    where = bisect_left(starts, part.start)
+    return (starts[where], part.stop) if where < len(starts) else (0, 0)
+
+
+def fields(select: Any) -> tuple[str, ...] | None:
+    """Return the fields that a user selects: names as a list, or as ``"jpg;json"``.
+
+    Raises:
+        DatasetError: when *select* is neither.
+    """
+    if select is None:
+        return None
+    names = select.split(";") if isinstance(select, str) else select
+    if (
+        not names
+        or not isinstance(names, (list, tuple))
+        or not all(isinstance(name, str) and name for name in names)
+    ):
+        raise DatasetError(
+            f"webdataset: select must be names of fields, as 'jpg;json' or ['jpg'], not {select!r}"
+        )
+    return tuple(name.lower() for name in names)
+
+
+Decoder: TypeAlias = Callable[[bytes], Any]
+
+_IMAGES = ("jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm", "webp", "gif", "bmp", "tif", "tiff")
+
+
+def decoders_of(decode: Any) -> dict[str, Decoder] | None:
+    """Return how to decode fields, by field, as a user said; None if not at all.
+
+    Raises:
+        DatasetError: naming what is unknown.
+    """
+    if decode is None:
+        return None
+    if decode == "pil":
+        needed("PIL", 'webdataset(decode="pil")')
+        return {**_BY_NAME, **dict.fromkeys(_IMAGES, _image)}
+    if decode == "json":
+        return {"json": _json}
+    if not isinstance(decode, Mapping):
+        raise DatasetError(
+            f"webdataset: decode must be 'pil', 'json', or a dict by field, not {decode!r}"
+        )
+    known = {**_BY_NAME, "pil": _image}
+    for field, how in decode.items():
+        if not callable(how) and how not in known:
+            raise DatasetError(
+                f"webdataset: decode[{field!r}] must be a function of bytes or one of "
+                f"{', '.join(map(repr, sorted(known)))}, not {how!r}"
+            )
+    return {f.lower(): how if callable(how) else known[how] for f, how in decode.items()}
+
+
+def decoded(node: Node, decoders: Mapping[str, Decoder]) -> Node:
+    """Return *node* with its fields decoded by *decoders*."""
+
+    def decode(sample: dict[str, Any]) -> dict[str, Any]:
+        return {
+            field: _by(decoders[field], sample, field) if field in decoders else data
+            for field, data in sample.items()
+        }
+
+    return Map(node, decode)
+
+
+def _by(decoder: Decoder, sample: Mapping[str, Any], field: str) -> Any:
+    try:
+        return decoder(sample[field])
+    except Exception as exc:
+        exc.add_note(f"in field {field!r} of sample {sample['__key__']!r} of {sample['__url__']}")
+        raise
+
+
+def _json(data: bytes) -> Any:
+    return msgspec.json.decode(data)
+
+
+def _array(data: bytes) -> Any:
+    return np.load(io.BytesIO(data), allow_pickle=False)
+
+
+def _image(data: bytes) -> Any:
+    from PIL import Image  # noqa: PLC0415  not needed for other fields
+
+    with Image.open(io.BytesIO(data)) as image:
+        return np.asarray(image)
+
+
+def _text(data: bytes) -> str:
+    return data.decode()
+
+
+_BY_NAME: dict[str, Decoder] = {
+    "json": _json,
+    "txt": _text,
+    "text": _text,
+    "cls": int,
+    "npy": _array,
+}

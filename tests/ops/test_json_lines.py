@@ -1,0 +1,79 @@
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import TransformError
+from penstock.file_parts import FilePart
+from penstock.frames.compression import zstd_module
+
+VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.dictionaries(st.text(min_size=1), inner, min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+def plainly(element):
+    if isinstance(element, dict):
+        return {key: plainly(value) for key, value in element.items()}
+    return element if isinstance(element, str) else element.item()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(VALUES, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_each_line_is_the_value_that_the_standard_library_reads(tmp_path, values, end, ended):
+    text = end.join(map(json.dumps, values)) + end * (ended and bool(values))
+    (tmp_path / "f").write_bytes(text.encode())
+
+    assert list(map(plainly, Dataset.json_lines(tmp_path / "f"))) == values
+
+
+def test_lists_are_arrays_and_numbers_are_scalars(tmp_path):
+    (tmp_path / "f").write_text('{"tokens": [1, 2, 3], "score": 0.5, "texts": ["a", "b"]}\n')
+
+    (element,) = Dataset.json_lines(tmp_path / "f")
+
+    assert element["tokens"].dtype == np.int64
+    assert type(element["score"]) is np.float64
+    assert element["texts"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"n": 1', "line 1 .* at byte 9 of .*f"),
+        ('{"n": null}', "cannot hold None"),
+        ("", "line 1"),
+        ("\xff", "line 1"),
+    ],
+)
+def test_a_line_that_is_no_element_is_named_and_can_be_left_out(tmp_path, line, words):
+    (tmp_path / "f").write_text(f'{{"n": 0}}\n{line}\n{{"n": 2}}\n', encoding="latin-1")
+    dataset = Dataset.json_lines(tmp_path / "f")
+
+    with pytest.raises(TransformError, match=words) as caught:
+        list(dataset)
+
+    assert line[:7] in str(caught.value) or line == "\xff"
+    assert [int(each["n"]) for each in dataset.ignore_errors()] == [0, 2]
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, lambda data: zstd_module().compress(data)])
+def test_the_first_part_of_a_compressed_file_has_all_of_it(tmp_path, packed):
+    data = "".join(f'{{"n": {n}}}\n' for n in range(1000)).encode()
+    (tmp_path / "f").write_bytes(packed(data))
+    size = (tmp_path / "f").stat().st_size
+    node = Dataset.json_lines(tmp_path / "f").node
+
+    first = node.open_part(FilePart(str(tmp_path / "f"), 0, size // 2), (0, 0))
+    second = node.open_part(FilePart(str(tmp_path / "f"), size // 2, size), (0, 0))
+
+    assert len(first.rows(5000)) == 1000
+    assert second.rows(5000) == []
+    first.close()
+    second.close()

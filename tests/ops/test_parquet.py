@@ -1,0 +1,158 @@
+import datetime as dt
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import DatasetError, TransformError
+
+TABLE = pa.table(
+    {
+        "n": range(100),
+        "f": np.arange(100) / 3,
+        "text": [f"{n}" for n in range(100)],
+        "list": [[n, n + 1] for n in range(100)],
+    }
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    pq.write_table(TABLE, tmp_path / "f.parquet", row_group_size=30)
+    return tmp_path / "f.parquet"
+
+
+def numbers(dataset):
+    return [int(each["n"]) for each in dataset]
+
+
+def test_columns_and_rows_are_chosen_as_pyarrow_chooses_them(file):
+    wanted = pq.read_table(file, columns=["n", "f"], filters=[("n", ">", 40), ("f", "<", 30)])
+
+    got = list(Dataset.parquet(file, ["f", "n"], [("n", ">", 40), ("f", "<", 30)]))
+
+    assert [list(each) for each in got[:1]] == [["f", "n"]]
+    assert [(int(e["n"]), float(e["f"])) for e in got] == list(
+        zip(wanted["n"].to_pylist(), wanted["f"].to_pylist())
+    )
+    assert numbers(Dataset.parquet(file, filters=pc.field("n") == 50)) == [50]
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 64])
+def test_batches_of_rows_end_with_their_row_group(file, check_states, size):
+    batches = list(Dataset.parquet(file, batch_rows=size))
+
+    assert [len(batch["n"]) for batch in batches] == [
+        min(size, group - at) for group in (30, 30, 30, 10) for at in range(0, group, size)
+    ]
+    assert np.concatenate([batch["n"] for batch in batches]).tolist() == list(range(100))
+    check_states(lambda: Dataset.parquet(file, ["n", "text"], batch_rows=size), blocks=(1, 3))
+
+
+def test_states_are_exact_where_rows_are_filtered(file, check_states):
+    kept = [n for n in range(100) if n % 7]
+
+    whole = check_states(
+        lambda: (
+            Dataset.parquet(file, ["n"], (pc.field("n") % 7) != 0)
+            if hasattr(pc, "bit_wise_and") and False
+            else Dataset.parquet(file, ["n"], pc.field("n").isin(kept))
+        ),
+        blocks=(1, 5),
+    )
+
+    assert len(whole) == len(kept)
+
+
+def test_a_batch_right_behind_is_that_of_the_elements(file):
+    plain = Dataset.parquet(file).map(lambda row: row).batch(8)
+
+    for got, wanted in zip(Dataset.parquet(file, ["n", "f", "text", "list"]).batch(8), plain):
+        assert {name: column.tolist() for name, column in got.items()} == {
+            name: column.tolist() for name, column in wanted.items()
+        }
+        assert [c.dtype for c in got.values()] == [c.dtype for c in wanted.values()]
+
+
+def test_values_have_the_types_that_the_file_declares(tmp_path):
+    moment = dt.datetime(2024, 5, 6, 7, 8, 9, 10)  # noqa: DTZ001  as Arrow has it
+    columns = {
+        "small": pa.array([1], pa.int8()),
+        "half": pa.array([np.float16(1.5)], pa.float16()),
+        "flag": pa.array([True]),
+        "blob": pa.array([b"\xff"]),
+        "word": pa.array(["a"]).dictionary_encode(),
+        "price": pa.array([decimal.Decimal("1.25")]),
+        "when": pa.array([moment], pa.timestamp("us")),
+        "day": pa.array([moment.date()], pa.date32()),
+        "nest": pa.array([{"x": 1, "y": {"z": "deep"}}]),
+        "ragged": pa.array([[[1], [2, 3]]]),
+        "words": pa.array([["a", "b"]]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "f")
+
+    (row,) = Dataset.parquet(tmp_path / "f")
+
+    assert row["small"].dtype == np.int8
+    assert row["half"].dtype == np.float16
+    assert (bool(row["flag"]), row["blob"], row["word"], float(row["price"])) == (
+        True, b"\xff", "a", 1.25,
+    )  # fmt: skip
+    assert row["when"] == np.datetime64("2024-05-06T07:08:09.000010")
+    assert row["day"] == np.datetime64("2024-05-06")
+    assert row["nest"] == {"x": 1, "y": {"z": "deep"}}
+    assert [part.tolist() for part in row["ragged"]] == [[1], [2, 3]]
+    assert row["words"].tolist() == ["a", "b"]
+
+
+def test_a_missing_value_is_an_error_that_names_it_unless_there_is_another(tmp_path):
+    table = pa.table({"x": [1, 2, None], "t": [None, "b", "c"], "none": pa.nulls(3)})
+    pq.write_table(table, tmp_path / "f")
+
+    with pytest.raises(TransformError, match=r"column 'x' has no value in row 2: give one, as in"):
+        list(Dataset.parquet(tmp_path / "f", ["x"]))
+
+    filled = list(Dataset.parquet(tmp_path / "f", nulls={"x": -1, "t": "", "none": 0.0}))
+    assert [(int(e["x"]), e["t"], float(e["none"])) for e in filled] == [
+        (1, "", 0.0), (2, "b", 0.0), (-1, "c", 0.0),
+    ]  # fmt: skip
+
+
+def test_a_row_group_with_a_million_rows_is_read_in_pieces(tmp_path):
+    pq.write_table(pa.table({"n": np.arange(1_000_000)}), tmp_path / "f", row_group_size=1_000_000)
+    iterator = Dataset.parquet(tmp_path / "f").batch(1000).iterator()
+
+    next(iterator)
+
+    assert sum(len(batch["n"]) for batch in iterator) == 999_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"columns": "n"}, "columns must be a list of names, not 'n'"),
+        ({"columns": [3]}, r"columns must be a list of names, not \[3\]"),
+        ({"filters": "n > 3"}, "filters='n > 3' cannot be used"),
+        ({"batch_rows": 0}, "batch_rows must be an integer of at least 1, not 0"),
+        ({"nulls": 0}, "nulls must be a dict by column, not 0"),
+    ],
+)
+def test_malformed_arguments_are_refused_at_once(arguments, words):
+    with pytest.raises(DatasetError, match=f"parquet: {words}"):
+        Dataset.parquet("f.parquet", **{"nulls": {}, **arguments})
+
+
+def test_an_unknown_column_is_refused_with_those_that_there_are(file):
+    with pytest.raises(DatasetError, match=r"has no column 'N'; its columns are n, f, text, list"):
+        list(Dataset.parquet(file, ["n", "N"]))
+
+
+def test_a_file_of_another_format_is_named(tmp_path):
+    (tmp_path / "f").write_text("no table")
+
+    with pytest.raises(TransformError, match=rf"parquet\({tmp_path}/f\) failed"):
+        list(Dataset.parquet(tmp_path / "f"))
