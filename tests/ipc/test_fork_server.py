@@ -215,9 +215,13 @@ signal.pause()
 """
 
 
-def test_bound_processes_end_with_a_client_though_a_fork_of_it_lives():
+@pytest.mark.parametrize("pidfds", [True, False])
+def test_bound_processes_end_with_a_client_though_a_fork_of_it_lives(tmp_path, pidfds):
     line, far = socket.socketpair()
     env = {**os.environ, "LINE_FD": str(far.fileno())}
+    if not pidfds:  # as in a Python that was built on an old system
+        (tmp_path / "sitecustomize.py").write_text("import os\ndel os.pidfd_open\n")
+        env["PYTHONPATH"] = str(tmp_path)
     command = [sys.executable, "-c", BOUND]
     with line:
         client = subprocess.Popen(
