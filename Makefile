@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-frameworks test-page screenshots pipelines chaos chaos-writes fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
+.PHONY: help demo test test-all test-frameworks test-page screenshots pipelines chaos chaos-writes fuzz test-compose test-deploy up down check docs drawing protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -122,7 +122,8 @@ check: $(READY)  ## lint, types, import contracts, generated code is current
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(MAKE) protos
-	git diff --exit-code -- protos client/penstock/wire/_pb
+	$(MAKE) drawing
+	git diff --exit-code -- protos client/penstock/wire/_pb docs/images/packages.svg
 
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
@@ -143,6 +144,9 @@ protos: $(READY) $(VENV)-protos/.ready  ## make protos/ from penstock.protocol, 
 	$(BIN)/python protos/write.py
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -Ipenstock/wire/_pb=protos \
 	  --python_out=client --pyi_out=client $(PROTOS)
+
+drawing: $(READY)  ## draw docs/images/packages.svg from the imports
+	$(BIN)/python docs/hooks/packages.py
 
 bench: $(READY)  ## run the benchmarks, one question a file
 	$(BIN)/python -m benchmarks all
