@@ -19,7 +19,7 @@ import yaml
 
 from penstock.dataset.dataset import Dataset
 from penstock.environment.detect import cluster_environment
-from penstock_cluster.launch.plan import target_of
+from penstock_cluster.cli.launch.plan import target_of
 from penstock_dispatcher import DispatcherConfig, DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
 from tests.credentials.keyring import made

@@ -34,13 +34,13 @@ from penstock_cluster.cli.errors_page import show_error
 from penstock_cluster.cli.explain import explanations_json, show_explanations
 from penstock_cluster.cli.full_screen import show_until_quit
 from penstock_cluster.cli.keys import app as keys_app
+from penstock_cluster.cli.launch.run import run as launch
 from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, status_json
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
 from penstock_cluster.demo.__main__ import main as run_demo
-from penstock_cluster.launch.run import run as launch
 from penstock_health.probe import probe
 
 SERVICES = ("dispatcher", "worker")

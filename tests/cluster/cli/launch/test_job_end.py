@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.errors import Refused, Unavailable
-from penstock_cluster.launch import job_end
-from penstock_cluster.launch.job_end import IDLE, JobEnd, JobWatch, Progress, await_others
+from penstock_cluster.cli.launch import job_end
+from penstock_cluster.cli.launch.job_end import IDLE, JobEnd, JobWatch, Progress, await_others
 
 
 def answer(*, ending=False, reading=0, consumed=0, processes=()):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from penstock_cluster.launch.plan import Surroundings, look_around
+from penstock_cluster.cli.launch.plan import Surroundings, look_around
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from penstock.runtime import signals
 from penstock.runtime.linux import check_service, end_with_parent
 from penstock.runtime.settings import to_env
 from penstock_cluster.cli.client import errors, screen
+from penstock_cluster.cli.launch.job_end import LINGER, LOOK_EVERY, JobEnd, JobWatch, await_others
+from penstock_cluster.cli.launch.plan import LaunchPlan, launch_plan, look_around, target_of
 from penstock_cluster.cli.status import look
-from penstock_cluster.launch.job_end import LINGER, LOOK_EVERY, JobEnd, JobWatch, await_others
-from penstock_cluster.launch.plan import LaunchPlan, launch_plan, look_around, target_of
 from penstock_cluster.local import remove_temporary, temporary_folder
 from penstock_cluster.member import Member, look_after
 from penstock_dispatcher.config import DispatcherConfig

@@ -6,7 +6,7 @@ import pytest
 
 from penstock import cluster_environment
 from penstock.errors import ConfigError
-from penstock_cluster.launch.plan import Surroundings, launch_plan
+from penstock_cluster.cli.launch.plan import Surroundings, launch_plan
 
 FAR = Surroundings("10.0.0.77", here=False, taken=False)
 HERE = Surroundings("10.0.0.1", here=True, taken=False)

@@ -12,9 +12,9 @@ import time
 import pytest
 
 from penstock.errors import ConfigError
+from penstock_cluster.cli.launch.plan import LaunchPlan
+from penstock_cluster.cli.launch.run import _worker, run
 from penstock_cluster.cli.status import look
-from penstock_cluster.launch.plan import LaunchPlan
-from penstock_cluster.launch.run import _worker, run
 from tests.free_ports import free_port
 
 # In one process, one after another: two of them have a dispatcher at the port that is the default.
