@@ -13,7 +13,7 @@ from penstock.errors import DatasetError, Refused, UnknownDataset
 from penstock.protocol.calls import RegisteredDataset, Registration
 from penstock.protocol.definition import Definition, Pickled
 from penstock.protocol.types import Codec
-from penstock_dispatcher import definition_store
+from penstock_dispatcher.work_dir import definition_store
 from tests.dispatcher.durable_dispatcher import living
 from tests.dispatcher.running_dispatcher import FAST, VERSIONS, register, request
 
@@ -133,7 +133,7 @@ async def test_ids_outlast_a_restart(config):
 
 
 async def test_what_the_core_forgot_leaves_the_store(opening, monkeypatch):
-    monkeypatch.setattr("penstock_dispatcher.definition_store.KEPT", 0.0)
+    monkeypatch.setattr("penstock_dispatcher.work_dir.definition_store.KEPT", 0.0)
     quick = replace(FAST, dataset_gc_timeout=0.05, job_gc_check_interval=0.05)
     api, body = await opening(quick)
     forgotten = await registered(api, OTHER, Registration("", Codec.NONE))

@@ -8,8 +8,8 @@ from penstock.credentials.per_identity import answer_to
 from penstock.errors import Overloaded, StoreFull
 from penstock_dispatcher import service
 from penstock_dispatcher.config import DispatcherConfig
-from penstock_dispatcher.definition_store import MemoryDefinitions
 from penstock_dispatcher.registrar import RegisteredBytes
+from penstock_dispatcher.work_dir.definition_store import MemoryDefinitions
 from tests.dispatcher.running_dispatcher import VERSIONS, near
 from tests.dispatcher.test_registrar import DEFINITION, OTHER
 

@@ -17,7 +17,7 @@ from penstock_dispatcher import request_checks
 from penstock_dispatcher.core import admission
 from penstock_dispatcher.core.events import Call, FindDataset, RegisterDataset
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from penstock_dispatcher.definition_store import DefinitionStore
+from penstock_dispatcher.work_dir.definition_store import DefinitionStore
 
 
 class RegisteredBytes:

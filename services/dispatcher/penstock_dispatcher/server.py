@@ -27,7 +27,6 @@ from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
 from penstock_dispatcher.calls import Openings
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.stats import OpenedPort
-from penstock_dispatcher.fact_file import agreements_at
 from penstock_dispatcher.journal.journal import Journal, open_journal
 from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
@@ -36,6 +35,7 @@ from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import DispatcherKnowledge, TensorFlowService
 from penstock_dispatcher.web.sampler import Sampler, sampling
+from penstock_dispatcher.work_dir.fact_file import agreements_at
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef

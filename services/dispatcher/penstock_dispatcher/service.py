@@ -56,12 +56,12 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.stats import DispatcherStats, OpenedPort
 from penstock_dispatcher.deferred import DeferredEvents, view_meanwhile
-from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal
-from penstock_dispatcher.listing_store import listed, listings_at
 from penstock_dispatcher.outbox import Outbox
 from penstock_dispatcher.performer import DecisionTimes, OutwardEffect, Performer
 from penstock_dispatcher.registrar import Registrar
+from penstock_dispatcher.work_dir.definition_store import definitions_at
+from penstock_dispatcher.work_dir.listing_store import listed, listings_at
 
 log = logging.getLogger("penstock.dispatcher")
 

@@ -9,9 +9,9 @@ import pytest
 from penstock.errors import ConfigError, JournalError
 from penstock_dispatcher.core.datasets import DatasetRegistered
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.folder_key import KEY
 from penstock_dispatcher.journal.snapshot import Changes
 from penstock_dispatcher.journal.store import Store
+from penstock_dispatcher.work_dir.folder_key import KEY
 from tests.dispatcher.journal.random_facts import loaded, written
 
 COPY = "Restore the folder from a copy"

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.errors import JournalError
 from penstock_dispatcher.core.datasets import DatasetRegistered
-from penstock_dispatcher.folder_key import KEY
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.store import Store
+from penstock_dispatcher.work_dir.folder_key import KEY
 from tests.dispatcher.journal.random_facts import RandomFacts, copied, loaded, written
 
 

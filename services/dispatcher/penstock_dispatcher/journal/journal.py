@@ -24,14 +24,14 @@ import msgspec
 
 from penstock.errors import ConfigError, JournalError, StoreFull
 from penstock.runtime.clock import Durations
-from penstock_dispatcher.atomic_file import make_private_file
 from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal.folder import FolderLock, JournalFolder, check_whole
 from penstock_dispatcher.journal.snapshot import Snapshot, encode_fact, encode_facts
 from penstock_dispatcher.journal.store import LoadedJournal, Store
 from penstock_dispatcher.journal.writer import Work, Writer
-from penstock_dispatcher.listing_store import recall
+from penstock_dispatcher.work_dir.atomic_file import make_private_file
+from penstock_dispatcher.work_dir.listing_store import recall
 
 log = logging.getLogger("penstock.dispatcher")
 

@@ -15,7 +15,6 @@ from typing import Any, Self
 from penstock.errors import JournalError, StoreFull
 from penstock.protocol.malformed import MALFORMED
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.folder_key import KEY, kept_key, own_key
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import (
@@ -25,6 +24,7 @@ from penstock_dispatcher.journal.snapshot import (
     decode_live,
     put_line,
 )
+from penstock_dispatcher.work_dir.folder_key import KEY, kept_key, own_key
 
 log = logging.getLogger("penstock.dispatcher")
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from penstock_dispatcher.fact_file import FactFile
 from penstock_dispatcher.tensorflow.client_facts import Fact
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
+from penstock_dispatcher.work_dir.fact_file import FactFile
 
 NAME = "tensorflow-clients.jsonl"
 

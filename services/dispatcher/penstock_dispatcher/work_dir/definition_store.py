@@ -19,13 +19,13 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
-from penstock_dispatcher.atomic_file import (
+from penstock_dispatcher.work_dir.atomic_file import (
     make_private_folder,
     unwritten,
     without_descriptors,
     write_whole,
 )
-from penstock_dispatcher.folder_key import own_key
+from penstock_dispatcher.work_dir.folder_key import own_key
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 """Fingerprints name files, and come from clients."""

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from penstock_dispatcher.fact_file import FactFile
+from penstock_dispatcher.work_dir.fact_file import FactFile
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigError
-from penstock_dispatcher.folder_key import KEY, kept_key, own_key
+from penstock_dispatcher.work_dir.folder_key import KEY, kept_key, own_key
 
 
 def test_it_is_made_once_and_for_its_user_alone(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock.credentials.secret_file import read_secret
 from penstock.errors import ConfigError
-from penstock_dispatcher.atomic_file import remove_unfinished, unwritten, write_whole
+from penstock_dispatcher.work_dir.atomic_file import remove_unfinished, unwritten, write_whole
 
 KEY = "work_dir.key"
 """The file in a work_dir that holds it."""

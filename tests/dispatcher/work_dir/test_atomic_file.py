@@ -6,7 +6,7 @@ import os
 import pytest
 
 from penstock.errors import Overloaded, Refused, StoreFull
-from penstock_dispatcher.atomic_file import (
+from penstock_dispatcher.work_dir.atomic_file import (
     make_private_file,
     make_private_folder,
     remove_unfinished,

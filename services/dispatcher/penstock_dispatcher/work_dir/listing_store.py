@@ -16,7 +16,6 @@ from pathlib import Path
 from penstock import files
 from penstock.errors import ConfigError, DatasetError, JournalError, PenstockError
 from penstock.protocol.splits import FilePattern
-from penstock_dispatcher.atomic_file import make_private_folder, sync_folder, unwritten, write_whole
 from penstock_dispatcher.core.events import ListSourceFiles, OpenIteration
 from penstock_dispatcher.core.listings import (
     SEPARATOR,
@@ -27,6 +26,12 @@ from penstock_dispatcher.core.listings import (
     read,
 )
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.work_dir.atomic_file import (
+    make_private_folder,
+    sync_folder,
+    unwritten,
+    write_whole,
+)
 
 FOLDER = "listings"
 """The folder of listings in a work directory, beside the journal."""

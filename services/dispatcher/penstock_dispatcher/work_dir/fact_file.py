@@ -10,7 +10,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 from penstock.preemption.agreement import Agreements, Fact
-from penstock_dispatcher.atomic_file import make_private_file, remove_unfinished, write_whole
+from penstock_dispatcher.work_dir.atomic_file import (
+    make_private_file,
+    remove_unfinished,
+    write_whole,
+)
 
 log = logging.getLogger("penstock.dispatcher")
 

@@ -1,7 +1,7 @@
 """Where trainers agreed to stop outlasts a restart."""
 
 from penstock.protocol.calls import PreemptionReport
-from penstock_dispatcher.fact_file import AGREEMENTS, agreements_at
+from penstock_dispatcher.work_dir.fact_file import AGREEMENTS, agreements_at
 
 
 def said(trainer, steps, **more):

@@ -15,13 +15,13 @@ from penstock.errors import ConfigError, DatasetError, JournalError, Refused, St
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher import listing_store
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.listings import outline, read
 from penstock_dispatcher.journal.journal import open_journal
-from penstock_dispatcher.listing_store import KEPT, FileListings
 from penstock_dispatcher.server import dispatching
 from penstock_dispatcher.service import DispatcherService
+from penstock_dispatcher.work_dir import listing_store
+from penstock_dispatcher.work_dir.listing_store import KEPT, FileListings
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 NAMES = ("/data/ä\udcff.tar", "/data/b\n.tar", "s3://c")

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from penstock.errors import ConfigError, DefinitionError, Overloaded, Refused, StoreFull
-from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions
+from penstock_dispatcher.work_dir.definition_store import KEPT, FileDefinitions, MemoryDefinitions
 
 
 class Clock:
@@ -59,7 +59,7 @@ async def test_without_descriptors_it_is_kept_when_there_are_some_again(tmp_path
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as short:
-        short.setattr("penstock_dispatcher.definition_store.write_whole", no_descriptors)
+        short.setattr("penstock_dispatcher.work_dir.definition_store.write_whole", no_descriptors)
         with pytest.raises(Overloaded, match="Too many open files"):
             await definitions.keep("abc", b"x")
         assert not definitions.variants("abc")
