@@ -184,7 +184,7 @@ def test_a_bound_process_and_what_it_started_end(server, end):
     with line:
         other = int(line.recv(100))
     pid = process.pid
-    assert os.getsid(pid) == pid
+    assert os.getpgid(pid) == pid
 
     if end == "kill":
         process.kill()
