@@ -113,9 +113,21 @@ def move(
 ) -> bool:
     """End attempts that should move to workers that readers reach; return whether any ended."""
     needed = reach.missed or reach.barred
+    if reach.missed and iteration.rounds is None and not iteration.cached:
+        _tell_acks(ctx, iteration, reach)
     moved = _moved(ctx, iteration, able, reach, now) if needed else []
     _end(ctx, moved, reach)
     return bool(moved)
+
+
+def _tell_acks(ctx: DecisionContext, iteration: IterationRecord, reach: ReadersReach) -> None:
+    """Have workers told of acks that a reader can report to the dispatcher only."""
+    for name, task in iteration.tasks.items():
+        if task.worker is None or task.worker not in reach.missed:
+            continue
+        progress = ctx.soft_state.progress.get(name)
+        if progress is not None and ctx.acked(name, task) != progress.acked:
+            ctx.notifications.workers[task.worker] = None
 
 
 def _moved(
