@@ -26,7 +26,7 @@ def of_value(value: Any, otherwise: str = GENERAL) -> str:
     package = type(value).__module__.partition(".")[0]
     found = found or _OF_PACKAGES.get(package, "")
     if not found and callable(value):
-        found = "call it, and use what it returns"
+        found = "call it, and use its result"
     return found or otherwise
 
 

@@ -279,7 +279,7 @@ def _converter(value: Any) -> Callable[[Any], Any]:
         return _from_any
     if value is None:
         raise ElementError(
-            "an element cannot hold None (NoneType): give a value that stands for what is missing "
+            "an element cannot hold None (NoneType): give a value that means missing "
             "(0, -1, float('nan'), '', an array of length 0), leave the element out in a filter "
             "before, or leave the key out of all elements; a function without a return statement "
             "returns None"

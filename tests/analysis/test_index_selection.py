@@ -85,7 +85,7 @@ def test_what_counts_elements_of_a_source_with_an_index_counts_all_of_them(ds):
     ],
 )
 def test_a_shard_that_no_index_can_do_is_refused_with_the_ways_out(ds, label):
-    with pytest.raises(DatasetError, match=f"^shard: .*{label} before it stands in the") as caught:
+    with pytest.raises(DatasetError, match=f"^shard: .*{label} before it prevents") as caught:
         split_providers(ds.node)
 
     assert "job_name" in str(caught.value)

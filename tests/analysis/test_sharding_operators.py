@@ -36,7 +36,7 @@ def test_what_stands_in_a_branch_of_zip_is_refused_with_what_may_and_the_ways_ou
         "zip: filter(bool) stands between a source and zip; under dynamic sharding the branches of "
         "zip are drawn in lockstep, so they may hold only what keeps one element per element (map, "
         "enumerate, prefetch, cache, or equal batches): zip the sources first and do the rest "
-        'behind it, or use processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
+        'after it, or use processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
     )
 
 
@@ -139,7 +139,7 @@ def test_a_cache_below_zip_that_is_read_again_is_refused():
     again = Dataset.zip(RANGE.cache(), RANGE)
     split_providers(again.node)
 
-    with pytest.raises(DatasetError, match="put cache behind zip"):
+    with pytest.raises(DatasetError, match="put cache after zip"):
         split_providers(again.repeat(2).node)
 
 

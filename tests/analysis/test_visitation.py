@@ -100,7 +100,7 @@ def test_operators_that_see_only_a_part_of_the_elements_are_noted_where_there_ar
         "Each element exactly once, whatever dies; but take and unique see only each task's own "
         "part of the elements."
     )
-    assert far.notes[0].startswith("take sees each task's own part: each takes so many;")
+    assert far.notes[0].startswith("take sees each task's own part: each takes this number;")
     assert ds.distribute("parallel_epochs", SERVICE).visitation().notes == ()
     assert ds.visitation().notes == ()
 
@@ -146,7 +146,7 @@ def test_operators_that_cut_elements_of_the_mesh_are_noted(cut):
     far = Dataset.range(9).batch(3).distribute("parallel_epochs", SERVICE)
     notes = cut(far).visitation().notes
 
-    assert "behind distribute cuts elements into pieces" in notes[0]
+    assert "after distribute cuts elements into pieces" in notes[0]
     before = cut(Dataset.range(9).batch(3)).distribute("parallel_epochs", SERVICE)
     assert before.visitation().notes == ()
 

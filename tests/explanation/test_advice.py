@@ -72,7 +72,7 @@ def test_a_job_with_one_task_a_worker_gets_workers():
     found = advised(job(2, fills_slots=False, slots=0, all_slots=16))
 
     assert (found.workers, found.slots, found.calls) == (7, 0, 0)
-    assert found.words.startswith("7 more workers would hide it: such a job has one task a worker")
+    assert found.words.startswith("7 more workers would hide it: this job has one task a worker")
     assert 'executor="process"' in found.words
 
 

@@ -59,7 +59,7 @@ def test_workers_that_wait_for_readers_are_not_the_limit():
     found = explain_job(job(0.5, task(held_up=10 * HELD_UP + 1)))
 
     assert found.limit is Bottleneck.DELIVERY
-    assert "is not taken fast enough" in found.sentence
+    assert "are not taken fast enough" in found.sentence
 
 
 def test_what_is_absent_is_named():
@@ -115,7 +115,7 @@ def test_a_loop_that_waits_for_a_job_is_not_blamed_when_the_dispatcher_is_silent
     found = explain_loop(stats(0.9, far, far=True), None)
 
     assert found.limit is Bottleneck.UNKNOWN
-    assert found.sentence.endswith("the dispatcher does not say what that does")
+    assert found.sentence.endswith("the dispatcher does not say more about it")
 
 
 def test_the_slowest_task_and_worker_are_named():
@@ -310,7 +310,7 @@ def test_a_consumer_whose_others_are_slower_is_told_so():
 
     assert found.more_workers == 0
     assert found.sentence.endswith(
-        "consumers get each round together, and others take theirs more slowly"
+        "consumers get each round together, and other consumers are slower"
     )
 
 

@@ -140,7 +140,7 @@ def test_a_length_that_the_stored_bytes_cannot_have_is_refused_before_memory_is_
 ):
     tracemalloc.start()
     try:
-        with pytest.raises(VersionMismatch, match="do not come of them"):
+        with pytest.raises(VersionMismatch, match="does not fit the stored"):
             decompress(b"\x00" * 100, codec, raw_nbytes)
         assert tracemalloc.get_traced_memory()[1] < 1 << 16
     finally:

@@ -152,5 +152,5 @@ def test_a_structure_that_no_header_carries_is_refused():
     builder = FrameBuilder()
     builder.add([{f"a column with a long name, number {i}": np.int8(1) for i in range(40_000)}])
 
-    with pytest.raises(ElementTooLarge, match="put what is alike into arrays"):
+    with pytest.raises(ElementTooLarge, match="put like parts into arrays"):
         builder.take()[0].to_bytes()

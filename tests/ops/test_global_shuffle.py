@@ -183,13 +183,13 @@ def test_rows_of_arrays_are_not_copied_and_cannot_be_written_to():
 @pytest.mark.parametrize(
     ("ds", "words"),
     [
-        (NUMBERS.batch(2), r"batch stands between .* before batch, right behind the source"),
+        (NUMBERS.batch(2), r"batch stands between .* before batch, right after the source"),
         (NUMBERS.batch(2).map(len).prefetch(1), r"put global_shuffle before batch"),
         (NUMBERS.filter(bool), r"before filter\(bool\), .*; or use shuffle\(buffer_size\)\n"),
         (NUMBERS.repeat(2), "before repeat"),
         (NUMBERS.shuffle(3), "before shuffle"),
         (NUMBERS.global_shuffle(), "before global_shuffle"),
-        (NUMBERS.cache(), r"cache has no index, and .* use shuffle\(buffer_size\) behind it\n"),
+        (NUMBERS.cache(), r"cache has no index, and .* use shuffle\(buffer_size\) after it\n"),
         (Dataset.text_lines(["a"]), r"text_lines has no index, .*: use shuffle\(buffer_size\); or"),
         (Dataset.text_lines(["a"]).batch(2).take(3), "text_lines has no index"),
         (Dataset.counter().take(3), "counter has no index"),
@@ -198,7 +198,7 @@ def test_rows_of_arrays_are_not_copied_and_cannot_be_written_to():
         (NUMBERS.distribute("distributed_epoch", "a:1"), "put global_shuffle before distribute"),
         (
             Dataset.zip(NUMBERS.map(abs), NUMBERS),
-            r"map\(abs\) stands between .*: zip the sources first, put global_shuffle behind that",
+            r"map\(abs\) stands between .*: zip the sources first, put global_shuffle after that",
         ),
         (NUMBERS.concatenate(NUMBERS.batch(2)), "concatenate the sources first"),
         (Dataset.range(-(2**63), 2**63 - 1), "at the most, and range has 18446744073709551615"),

@@ -163,7 +163,7 @@ class _ByFile:
         self._check_enough(node)
         part = self._part
         if self._count is None:
-            return _task_shard(node, part)  # the same to whoever asks which stages are behind it
+            return _task_shard(node, part)  # the same node, whoever asks for its stages
         return replace(node, files=node.files[part.index :: part.shards])
 
     def _check_enough(self, names: Node) -> None:

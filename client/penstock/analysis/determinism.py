@@ -94,7 +94,7 @@ def _sentence(node: Node, draw: Draw, uses: list[Use], own: str) -> str:
             remedy = _remedy(node)
         case Draw.CLOCK:
             does = f"reads the clock by {shown}"
-            remedy = "take the time before the pipeline begins, or behind it"
+            remedy = "take the time before the pipeline begins, or after it"
     return f"{node.label} {does}, so that a replayed element is another one: {remedy}"
 
 
@@ -102,7 +102,7 @@ def _remedy(node: Node) -> str:
     if node.inputs:
         return "give the function a keyword-only parameter rng and draw from that"
     return (
-        "draw from a generator that is seeded by the element's number, or in a map behind it, from "
+        "draw from a generator that is seeded by the element's number, or in a map after it, from "
         "its function's keyword-only parameter rng"
     )
 

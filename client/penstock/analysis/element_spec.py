@@ -72,9 +72,9 @@ def specs_of(node: Node) -> Specs:
     except Exception as exc:
         if distributed:
             exc.add_note(
-                "element_spec makes one element in this process, without workers: what comes "
-                "before distribute must be able to run here, too; and what stands behind "
-                "from_dataset_id gets elements of zeros"
+                "element_spec makes one element in this process, without workers: operators "
+                "before distribute must be able to run here, too; and operators after "
+                "from_dataset_id get elements of zeros"
             )
         raise
     spec = map_leaves(_spec_of, element)
@@ -92,7 +92,7 @@ def _first(node: Node, seen: dict[str, Node]) -> Element:
         run.close()
     if not block:
         raise DatasetError(
-            "element_spec: the dataset has no elements, so nothing tells what they look like"
+            "element_spec: the dataset has no elements, so their shapes and types are not known"
         )
     return block[0]
 

@@ -136,7 +136,7 @@ class _Search:
     def _read(self, task: _Task) -> None:
         fn, held = task.fn, _closure(task.fn)
         if not is_local(str(fn.__globals__.get("__name__"))):
-            # What is installed is not looked into, but it may wrap what is the user's.
+            # Installed code is not searched, but it may wrap the user's functions.
             for name, value in held.items():
                 self._enter(value, name, (), outermost=task.outermost)
             return

@@ -161,7 +161,7 @@ _TOGETHER = (
 
 _REFUSED = (
     "shard: under dynamic sharding each task sees only the elements that it drew, so that shard "
-    "must be left to the index of a source, and {0} before it stands in the way: "
+    "must be left to the index of a source, and {0} before it prevents that: "
     + _TOGETHER
     + "; or put shard right behind a source with an index (range, from_tensor_slices, "
     "from_sequence, list_files with shuffle=False)"

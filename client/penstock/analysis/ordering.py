@@ -64,7 +64,7 @@ def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[Spli
 def _grid(provider: SplitProviderSpec) -> int:
     group = provider.align * MOST_SPLITS
     least = -(-LEAST_UNITS // provider.align)
-    if provider.units >= ENDLESS >> 20:  # a part of so many would never end
+    if provider.units >= ENDLESS >> 20:  # such a part would never end
         return least * provider.align
     return max(least, -(-provider.units // group)) * provider.align
 

@@ -149,7 +149,7 @@ def _check_caches(node: Zip, repeats: Repeats) -> None:
         raise DatasetError(
             "zip: cache stands between a source and zip, and is read again by repeat: under "
             "dynamic sharding a task keeps the elements of its first pass in it and draws others "
-            f"beside it in the next, so that pairs would not line up; put cache behind zip, {_WAYS}"
+            f"beside it in the next, so that pairs would not line up; put cache after zip, {_WAYS}"
         )
 
 
@@ -230,7 +230,7 @@ def _units(source: Node) -> int | FilePattern:
 
 
 _WAYS = (
-    "zip the sources first and do the rest behind it, or use "
+    "zip the sources first and do the rest after it, or use "
     'processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
 )
 

@@ -127,8 +127,8 @@ def _cut(root: Node) -> Iterator[str]:
     for node in _behind(root):
         if isinstance(node, _CUTTERS):
             yield (
-                f"{node.label} behind distribute cuts elements into pieces, and an element is "
-                "acked once it is begun: what is left of it is lost if this process dies and no "
+                f"{node.label} after distribute cuts elements into pieces, and an element is "
+                "acked once it is begun: its other pieces are lost if this process dies and no "
                 "saved state is restored; do it before distribute"
             )
 
@@ -187,9 +187,9 @@ def _listed(labels: tuple[str, ...]) -> str:
 _COPIED = {"choose_from_datasets": "its choice_dataset"}
 """How operators call the input that each task reads whole."""
 
-_GROUPS = "each ends with what it has, a smaller one or, with drop_remainder, none"
+_GROUPS = "each ends with a smaller one or, with drop_remainder, drops it"
 _CHOSEN = "each chooses among the elements that it drew, and stops by itself"
-_OTHERS = "what comes out depends on how these are divided"
+_OTHERS = "the result depends on how these are divided"
 _APART = {
     "batch": _GROUPS,
     "padded_batch": _GROUPS,
@@ -197,12 +197,12 @@ _APART = {
     "window": _GROUPS,
     "group_by_window": _GROUPS,
     "bucket_by_sequence_length": _GROUPS,
-    "take": "each takes so many",
-    "skip": "each leaves so many out",
+    "take": "each takes this number",
+    "skip": "each skips this number",
     "take_while": "each ends at the first that it meets",
     "enumerate": "each counts from the start",
     "scan": "each has a state of its own",
-    "unique": "what is in two of them comes twice",
+    "unique": "an element that two of them have comes twice",
     "choose_from_datasets": _CHOSEN,
     "sample_from_datasets": _CHOSEN,
     "ignore_errors": "each counts its own errors",

@@ -14,7 +14,7 @@ LARGEST = 1 << 20
 """Most bytes of a file of credentials; larger files are refused."""
 
 
-REPLACE = "replace what is in it, which they may have read"
+REPLACE = "replace its content, which they may have read"
 
 
 def read_secret(file: Path, exposed: str = REPLACE) -> bytes:
@@ -91,7 +91,7 @@ def _check_private(file: Path, found: os.stat_result, exposed: str) -> None:
     if found.st_uid not in (0, os.getuid()):
         raise ConfigError(
             f"{file} belongs to user {found.st_uid}, and this process runs as user {os.getuid()}: "
-            "whoever wrote it knows what is in it; use a file of this user's own, or of root"
+            "that user knows its content; use a file of this user's own, or of root"
         )
     if mode & 0o777 & ~allowed:
         raise ConfigError(

@@ -110,7 +110,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
                 "job_name"
             )
     read_with = partial(distribute, **given | {"job_name": name})
-    read_with()  # what is malformed is said before anybody is called
+    read_with()  # malformed arguments raise before any call
     asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)
     address = arguments.service_of(filled_in(asked).service, credentials)
     seconds = arguments.timeout_of(timeout)

@@ -58,7 +58,7 @@ class FunctionCaller(ABC):
         try:
             return [out], failed
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     def prepare(self) -> None:  # noqa: B027  most have nothing to prepare
         """Do what takes time before the first call."""
@@ -109,7 +109,7 @@ class UserFunction(FunctionCaller):
             raise_interrupt(exc)
             return interruptible(self._up_to_error, raw, block, number)
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     def answers(
         self, block: Iterable[Element], number: int

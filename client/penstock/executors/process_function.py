@@ -86,7 +86,7 @@ class ProcessFunction(FunctionCaller):
         try:
             return [element for part in made for element in elements_of(part)], failed
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     def call_into(
         self, block: Sequence[Element], number: int, rooms: list[Room]
@@ -110,7 +110,7 @@ class ProcessFunction(FunctionCaller):
             error = TransformError(self._function.label, number + exc.at, exc.how, given=given)
             if not exc.at or self._function.ended:
                 return [], error
-            # What was made before it was lost with the process, and is made again.
+            # The results before it were lost with the process, and are made again.
             out, failed = self.call_block(block[: exc.at], number)
             return [out], failed or (error if len(out) == exc.at else None)
         except BaseException:

@@ -60,7 +60,7 @@ class StackedFunction(FunctionCaller):
         try:
             return elements_of(made), failed
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     def call_rows(self, block: Block, number: int) -> tuple[Block, TransformError | None]:
         """Do as `call_block`, with rows instead of elements where there are such."""

@@ -158,7 +158,7 @@ def here(loop: LoopTime, *, reads_job: bool) -> Advice:
         return Advice(
             "give it num_parallel_calls, add prefetch, or have workers do it (distribute)"
         )
-    return Advice("add prefetch behind it, or have workers do it (distribute)")
+    return Advice("add prefetch after it, or have workers do it (distribute)")
 
 
 def _calls(work: Work, times: float) -> Advice | None:
@@ -179,7 +179,7 @@ def _more_workers(job: JobLook, work: Work, times: float) -> Advice:
     workers = len({task.worker for task in job.tasks})
     more = _more(workers, times)
     words = (
-        f"{more} more worker{'s' * (more > 1)} would hide it: such a job has one task a worker, "
+        f"{more} more worker{'s' * (more > 1)} would hide it: this job has one task a worker, "
         "whatever its slots"
     )
     if work.takes_calls and not work.sleeps:

@@ -159,7 +159,7 @@ def _wait(
 ) -> Iterator[Span]:
     """Yield both ends of a wait: unlike work, waits of one track are side by side."""
     begin, end = start * MICROSECONDS, max(start, stop) * MICROSECONDS
-    # What has one id is shown in one process: each wait of a frame gets an id of its own.
+    # Spans of one id are drawn in one process, so each wait of a frame has its own id.
     where, mine = (track.pid, track.tid), f"{frame} {name}"
     yield Span(name, "b", *where, ts=begin, cat="frame", id=mine, args=about)
     yield Span(name, "e", *where, ts=end, cat="frame", id=mine)

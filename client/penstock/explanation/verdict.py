@@ -44,7 +44,7 @@ class Bottleneck(Enum):
     ABSENT = "something that is not there"
     HERE = "operators in the training process"
     WORKERS = "operators on workers"
-    DELIVERY = "what is made is not taken"
+    DELIVERY = "elements are not taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     blamed = _blames_here(loop)
     if loop.reads_job and job is None and not blamed:
         what = time.waits_for or "its job"
-        sentence = f"{waits}, for {what}; the dispatcher does not say what that does"
+        sentence = f"{waits}, for {what}; the dispatcher does not say more about it"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
     if job is None or blamed:
         return replace(_why_here(_slowest_of(loop), waits, reads_job=loop.reads_job), figures=here)
@@ -144,7 +144,7 @@ def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "")
     *asked* is the loop that is asked about, if one is, and *words* say how it waits.
     """
     last = slowest(job.tasks)
-    # A loop that is asked about says itself what came to it.
+    # A loop that is asked about knows its own links.
     figures = tuple(_job_figures(job, last, links=() if asked else job.links))
     loop = asked or max(job.loops, key=_worst_of, default=None)
     if (found := _told_first(job, loop)) is not None:
@@ -212,13 +212,13 @@ def _untaken(job: JobLook) -> str:
     if job.consumers > 1 and job.backlog > BACKLOG:
         ready = sum(task.ready + task.unacked for task in job.tasks)
         return (
-            f"although {ready:,} elements are ready: consumers get each round together, and others "
-            "take theirs more slowly"
+            f"although {ready:,} elements are ready: consumers get each round together, and other "
+            "consumers are slower"
         )
     held = _share(sum(t.held_up for t in job.tasks), sum(t.seconds for t in job.tasks))
     return (
-        f"and workers wait for it, too, {_percent(held)} of theirs: what is made is not taken fast "
-        "enough; look at the link, at compression, and at what else the training process does"
+        f"and workers wait for it, too, {_percent(held)} of their time: elements are not taken "
+        "fast enough; look at the link, at compression, and at what else the training process does"
     )
 
 

@@ -23,7 +23,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
     """Return *dtype* as text: its character code, or a literal for one with fields."""
     if dtype.hasobject:
         raise ElementError(f"an array of {dtype} cannot travel: it holds Python objects")
-    if dtype.name in EXTENDED:  # its code says how long it is, not what it means
+    if dtype.name in EXTENDED:  # its code tells its size, not its meaning
         return dtype.name
     return dtype.str if dtype.fields is None else ascii(np.lib.format.dtype_to_descr(dtype))
 

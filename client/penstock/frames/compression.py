@@ -95,7 +95,7 @@ def _zstd_decompressed(stored: memoryview | bytes, raw_nbytes: int) -> bytes:
         said = zstd.get_frame_info(stored).decompressed_size
         if said != raw_nbytes:
             raise ValueError(f"its own header says {said}")
-        # Its memory grows with what comes out.
+        # Its memory grows with the output.
         limit = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
         block = zstd.ZstdDecompressor(options=limit)
         raw: bytes = block.decompress(stored, max_length=raw_nbytes + 1)
@@ -108,7 +108,7 @@ def _zstd_decompressed(stored: memoryview | bytes, raw_nbytes: int) -> bytes:
 
 def _check_nbytes(stored: memoryview | bytes, raw_nbytes: int, expansion: int) -> None:
     if not 0 <= raw_nbytes <= min(_MOST, expansion * len(stored)):
-        raise ValueError("so many bytes do not come of them")
+        raise ValueError("the size does not fit the stored bytes")
 
 
 @functools.cache

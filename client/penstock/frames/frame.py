@@ -297,7 +297,7 @@ def _layout_bytes(nest: Nest, kinds: tuple[Kind, ...], count: int) -> bytes:
     if len(layout) > MOST_LAYOUT:
         raise ElementTooLarge(
             f"the structure of an element takes {len(layout)} bytes, and a frame carries "
-            f"{MOST_LAYOUT}: put what is alike into arrays, instead of {len(kinds)} single parts"
+            f"{MOST_LAYOUT}: put like parts into arrays, instead of {len(kinds)} single parts"
         )
     return layout
 

@@ -195,7 +195,7 @@ class LocalRun(PipelineRun):
 
     def _advance(self, n: int) -> LoopBlock:
         mark, rest = self._place
-        for element in rest:  # the loop could not be given what came before it
+        for element in rest:  # the loop could not be given the element before it
             return LoopBlock(element, rest, operator.length_hint(rest) + 1)
         if self._torn:
             self._open_again(mark(0))

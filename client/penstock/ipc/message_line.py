@@ -92,7 +92,7 @@ class MessageLine(Generic[M]):
         self.files.clear()
         self._unsent.clear()
         self._drained.set()
-        # A loop that ends may go on referring to what it called.
+        # A loop that has ended may still refer to its callbacks.
         self._on_message = self._on_gone = _ignore
         return self._sock
 
@@ -119,7 +119,7 @@ class MessageLine(Generic[M]):
             self._drained.clear()
             self._loop.add_writer(self._sock.fileno(), self._write)
         except OSError as exc:
-            # Whoever sends is in the middle of something: it hears of it later.
+            # The sender is in the middle of something, so it hears of it later.
             self._unsent.clear()
             self._loop.call_soon(self._fail, str(exc))
         else:

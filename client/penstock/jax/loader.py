@@ -89,7 +89,7 @@ def _placed(array: np.ndarray[Any, Any], sharding: Any) -> Any:
         raise ElementError(
             f"an array of {array.dtype}{list(array.shape)} cannot be divided by {sharding}: {exc}. "
             "Batches must have as many rows as the process has devices along that axis, or a "
-            "multiple: use batch(..., drop_remainder=True), and another sharding for what has "
+            "multiple: use batch(..., drop_remainder=True), and another sharding for arrays with "
             "fewer axes"
         ) from exc
 
@@ -98,7 +98,7 @@ def _check_even(node: Any) -> None:
     if any(job.shared and not job.in_rounds for job in jobs(node)):
         raise DatasetError(
             f"Loader: {jax.process_count()} processes share a job that is not read in rounds: some "
-            "would end at an earlier step, and the others wait for them for ever. Give distribute("
+            "would end at an earlier step, and the others wait for them forever. Give distribute("
             "consumer_index=jax.process_index(), num_consumers=jax.process_count()), without "
             "ordered=True"
         )

@@ -68,7 +68,7 @@ class _FixedLengthIterator(FileRecords[bytes]):
         self._ahead = data[stop:]
         if not count and len(data) != self._footer:
             raise BadRecordError(
-                f"the file ends {len(data)} bytes behind this place; a record of {self._nbytes} "
+                f"the file ends {len(data)} bytes after this place; a record of {self._nbytes} "
                 f"bytes and a footer of {self._footer} were expected, or the footer alone"
             )
 

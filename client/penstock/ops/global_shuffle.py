@@ -195,8 +195,8 @@ def _refusal(node: Node, join: str = "") -> str:
             return f"{node.label} comes in random order by itself: leave its shuffle at True"
         case Cache():
             return (
-                f"{node.label} has no index, and behind global_shuffle it would keep the order of "
-                "the first pass: leave it out, or use shuffle(buffer_size) behind it"
+                f"{node.label} has no index, and after global_shuffle it would keep the order of "
+                "the first pass: leave it out, or use shuffle(buffer_size) after it"
             )
         case _ if not node.inputs and not node.on_workers:
             return (
@@ -204,9 +204,9 @@ def _refusal(node: Node, join: str = "") -> str:
                 "shuffle(buffer_size); or begin with a source that has one (range, "
                 "from_tensor_slices, from_sequence) and read in map"
             )
-    where = f"{join} the sources first, put global_shuffle behind that and {node.label} behind it"
+    where = f"{join} the sources first, put global_shuffle after that and {node.label} after it"
     if not join:
-        where = f"put global_shuffle before {node.label}, right behind the source"
+        where = f"put global_shuffle before {node.label}, right after the source"
     return (
         f"{node.label} stands between it and the index of a source: {where}; or use "
         "shuffle(buffer_size)"

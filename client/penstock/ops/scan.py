@@ -119,7 +119,7 @@ def _pair(answer: Any, before: Element) -> tuple[Element, Element]:
     if carried is None:
         raise DatasetError(
             f"scan_func was given {describe(before)} and carries on {describe(returned)}; "
-            "what it carries on must keep the structure of initial_state"
+            "the carried state must keep the structure of initial_state"
         )
     return carried, output
 

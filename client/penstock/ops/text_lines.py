@@ -56,7 +56,7 @@ class _TextLinesIterator(FileRecords[bytes]):
         if self._errors != "strict":
             out.extend(islice(file, n))
             return
-        for line in islice(file, n):  # what is behind a bad one stays in the file
+        for line in islice(file, n):  # lines after a bad one stay in the file
             _check(line)
             out.append(line)
 
@@ -71,7 +71,7 @@ def _check(line: bytes) -> None:
     except UnicodeDecodeError as exc:
         raise BadRecordError(
             f"the line is not UTF-8 ({exc.reason} at byte {exc.start}): {line[:_SHOWN]!r}; convert "
-            'the file, or say what becomes of such bytes, as with errors="replace"',
+            'the file, or choose how to decode, as with errors="replace"',
             len(line),
         ) from None
 

@@ -125,7 +125,7 @@ class Agreements:
             self._commit(TrainerKnown(said.group, said.trainer))
         mine = group.trainers[said.trainer]
         mine.heard_at, mine.alone = now, said.alone
-        # A dispatcher that was started again does not know what was allowed before.
+        # A restarted dispatcher does not know the steps that were allowed before.
         mine.allowed = max(mine.allowed, said.allowed)
         if (group.agreed or said.saved) and not mine.saved:
             self._keep_to(group, said)
@@ -157,8 +157,8 @@ class Agreements:
             if said.steps > group.agreed:
                 raise Refused(
                     f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
-                    f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
-                    "the way to it, was away for long"
+                    f"{said.trainer} has made {said.steps}: it continued while the dispatcher, or "
+                    "the network to it, failed for long"
                 )
         elif said.saved:
             if said.steps != group.agreed:  # it heard of no later step
@@ -197,7 +197,7 @@ class Agreements:
             case TrainerGone():
                 group.trainers.pop(fact.trainer, None)
                 if not group.trainers:
-                    del self._groups[fact.group]  # who comes now begins anew
+                    del self._groups[fact.group]  # later trainers begin again
             case Noticed():
                 group.noticed = True
             case Agreed():

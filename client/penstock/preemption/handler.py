@@ -303,7 +303,7 @@ class PreemptionHandler:
             return
         sys.exit(RESTART if self._watcher is None else self._watcher.exit_code)
 
-    # --- what is told and heard ---
+    # --- messages to and from the dispatcher ---
 
     @property
     def _tells(self) -> bool:

@@ -129,8 +129,8 @@ def is_ordered(mode: Mode, cache: object, *, ordered: bool) -> bool:
         )
     if ordered and cache is not None:
         raise DatasetError(
-            "ordered=True and cross_trainer_cache do not go together: trainers skip what has left "
-            "the window"
+            "ordered=True and cross_trainer_cache do not go together: trainers skip "
+            "elements that have left the window"
         )
     return ordered
 
@@ -282,9 +282,9 @@ def error_policy_of(
         )
     if skips and coordinated:
         raise DatasetError(
-            "distribute: on_error='skip' and num_consumers exclude each other: what is left out "
-            "would move all elements behind it to other rounds. Put ignore_errors() before what "
-            "makes groups of num_consumers elements"
+            "distribute: on_error='skip' and num_consumers exclude each other: a skipped element "
+            "would move all elements after it to other rounds. Put ignore_errors() before the "
+            "operator that makes groups of num_consumers elements"
         )
     if skips and static:
         raise DatasetError(

@@ -232,7 +232,7 @@ class JobRun(PipelineRun):
             self._begin_anew(None)
             return self._make(n)
         except BaseException as exc:
-            # Ctrl-C struck somewhere in operators, it is not known where: what is unacked is
+            # Ctrl-C struck somewhere in operators, it is not known where: unacked elements are
             # replayed. Without operators it struck where a session waits, which changes nothing.
             own = isinstance(exc, PenstockError) and not is_interrupt(exc)
             if not own and not (self._alone and is_interrupt(exc)):
@@ -303,7 +303,7 @@ class JobRun(PipelineRun):
     def _operators_at(
         self, place: tuple[Mark, int], needed: Sequence[PassSession], parts: Sequence[SavedPass]
     ) -> State:
-        """Return what the operators hold at *place*; None if they are to begin anew."""
+        """Return what the operators hold at *place*; None if they are to begin again."""
         mark, left = place
         if self._unsaved or self._output_block.position != place:
             return None

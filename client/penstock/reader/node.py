@@ -98,7 +98,7 @@ class PassCounter:
         """Whether a pass was shared with others, or new: then no later one is a used name."""
 
     def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
-        return PassCounter, ()  # a copy begins anew
+        return PassCounter, ()  # a copy begins again
 
     def open(
         self, spec_of: Callable[[DatasetId, int], ReadSpec], repetition: int | None = None
@@ -266,7 +266,7 @@ class Distribute(Node):
         given, known = self.coordination, self.remote.registered
         on_finished = self.on_finished
         if nested and on_finished == "error":
-            on_finished = "warn"  # a task on a worker reads anew what its last attempt has read
+            on_finished = "warn"  # a task on a worker reads again what its last attempt read
 
         def spec_of(dataset: DatasetId, repetition: int) -> ReadSpec:
             request = OpenIterationRequest(

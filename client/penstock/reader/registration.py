@@ -33,7 +33,7 @@ T = TypeVar("T")
 AUTO = "AUTO"
 
 
-def register_dataset(  # the reference's parameters, and two of ours
+def register_dataset(  # the reference's parameters, and two more
     service: str | tuple[str, str],
     dataset: DatasetBase,
     compression: str | None = "AUTO",

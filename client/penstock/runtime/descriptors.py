@@ -137,7 +137,7 @@ def _shut(number: int, inode: int) -> None:
     """Shut down the socket *number* if it still is the one of *inode*, and not another file."""
     if not _is_socket(number, inode):
         return
-    # The number may become another file's at any moment; the copy stays what it is.
+    # The number may become another file's at any moment; the copy does not change.
     copy = os.dup(number)
     if not stat.S_ISSOCK(os.fstat(copy).st_mode):
         # It stays open: a process that closes any number of a file loses its locks of that file

@@ -38,7 +38,7 @@ def function_parts(fn: types.FunctionType) -> Parts:
     name = installed_name(fn)
     if name is not None:
         return Parts(text("function", name))
-    if is_dispatch(fn):  # what it has cached so far is no part of what it does
+    if is_dispatch(fn):  # its cache is no part of its definition
         registry = vars(fn)["registry"]
         return Parts(b"dispatch", (("its functions", dict(registry)),))
     found = [("its code", fn.__code__), *_defaults(fn), *_closure(fn)]

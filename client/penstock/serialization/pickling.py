@@ -178,7 +178,7 @@ SHOWN = 6
 
 def message(owner: str, value: Any, fails: Callable[[Any], bool], exc: Exception) -> str:
     """Return which part of *value*, *owner*'s object, cannot be sent; *exc* is pickling's error."""
-    # What nests too deeply fails at every level: the first few say where.
+    # A value that nests too deeply fails at every level: the first few say where.
     too_deep = isinstance(exc, RecursionError) or isinstance(exc.__cause__, RecursionError)
     way, culprit = find(value, fails, SHOWN if too_deep else sys.maxsize)
     where = way_shown(way) if way else "its function or object"

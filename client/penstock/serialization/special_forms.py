@@ -119,7 +119,7 @@ def _reduce_weak_mapping(mapping: Any) -> Any:
     return type(mapping), (), None, None, iter(list(mapping.items()))
 
 
-# --- what is told from others by what it is ---
+# --- values that are recognised by their type ---
 
 
 def _reduce_type_variable(value: Any) -> Any:

@@ -170,7 +170,7 @@ def spares_for(
     found: dict[str, Spare] = {}
     for module in readers:
         travelled = vars(module).get(TRAVELLED)
-        found |= {} if travelled is None else travelled.spares  # they go on as they came
+        found |= {} if travelled is None else travelled.spares  # they travel on unchanged
     todo = sorted({key for module in readers for key in classes_near(module)})
     seen = set(todo)
     left = MOST_OF_ALL

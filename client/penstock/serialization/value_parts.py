@@ -167,7 +167,7 @@ def _instance(value: Any) -> Parts:
     except Exception:  # noqa: BLE001  the user's own code may run here, and need not work
         return _opaque(value)
     if isinstance(made, str):
-        if is_local(cls.__module__):  # what it is counts, and not which script it is a name of
+        if is_local(cls.__module__):  # its class counts, not the script that names it
             state = named("attribute", getattr(value, "__dict__", {}))
             return Parts(text("global", made), (("the class", cls), *state))
         return Parts(text("global", cls.__module__, cls.__qualname__, made))

@@ -143,7 +143,7 @@ class SharedMemoryTransport:
             while (message := await _next(said, greeted)) is not None:
                 over = isinstance(message[-1][0], StreamEnd)
                 if over:
-                    await asyncio.sleep(0)  # the worker hears what was acked before
+                    await asyncio.sleep(0)  # so that the worker hears of the acks before
                 yield message
                 if over:
                     return

@@ -10,7 +10,7 @@ for each. `connection` is a channel or a port, `rpc` a method, `stream` its two 
 import os
 
 # gRPC looks here once, when it is imported. It would report closed connections and taken ports on
-# stderr, in lines of its own; an error of ours says the same.
+# stderr, in lines of its own; Penstock's error says the same.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 # A process that reads may be forked, by a framework's own data loader, say. The child cannot use

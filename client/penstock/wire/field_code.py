@@ -145,7 +145,7 @@ def pairs(name: str, width: int, collect: type) -> FieldCode:
     """Return the code of tuples of *width* numbers, which are sent one after another."""
 
     def get(all_of_them: Any) -> Any:
-        numbers = all_of_them[:]  # of what is read one by one, each is a call
+        numbers = all_of_them[:]  # to read them one by one takes a call each
         if len(numbers) == width:
             return collect((tuple(numbers),))
         each = iter(numbers)

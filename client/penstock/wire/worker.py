@@ -131,7 +131,7 @@ async def lives(worker: KnownWorker, caller: Caller, timeout: float) -> bool:
         return msgspec.json.decode(stats, type=_StatusSeen).incarnation == worker.incarnation
     except PenstockError:
         return False
-    except MALFORMED:  # it is of another version, and so not what was registered
+    except MALFORMED:  # it is of another version, so it is another definition
         return False
 
 

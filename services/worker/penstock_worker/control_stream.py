@@ -99,7 +99,7 @@ class ControlStream:
                 self._wait = min(2 * self._wait, LONGEST_WAIT)
                 # Not earlier: if a whole cluster ends, this worker ends right after the dispatcher.
                 if news:
-                    log.warning("%s; reading goes on, and the connection is tried again", exc)
+                    log.warning("%s; reading continues, and the connection is tried again", exc)
 
     async def _run_once(self) -> NoReturn:
         stream = self._api.worker_control(self._events())

@@ -136,7 +136,7 @@ class ShmDoor:
             Path(self.path).unlink()
         for reader in tuple(self._readers):
             reader.close()
-        # A loop that ends may go on referring to what it called.
+        # A loop that has ended may still refer to its callbacks.
         self._worker = self._runners = None
 
     def _accept(self) -> None:

@@ -133,7 +133,7 @@ def test_where_no_worker_may_be_read_all_who_wait_are_told_why():
     view = life.beat("r", reader)
 
     assert view.waiting_for == life.waits
-    assert life.waits.count("it is tagged COLOCATED, and target_workers='AUTO' reads such") == 4
+    assert life.waits.count("it is tagged COLOCATED, and target_workers='AUTO' reads it") == 4
     assert life.waits.endswith("and of 2 more workers")
 
 

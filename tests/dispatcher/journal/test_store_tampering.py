@@ -189,7 +189,7 @@ def test_a_journal_whose_key_is_lost_says_so_and_gets_no_other_one(file):
     key.unlink()
     before = file.read_bytes()
 
-    with pytest.raises(JournalError, match=rf"{key} is missing, .*{file}.*copy.*begin anew"):
+    with pytest.raises(JournalError, match=rf"{key} is missing, .*{file}.*copy.*begin again"):
         loaded(file)
     assert not key.exists()
     assert file.read_bytes() == before

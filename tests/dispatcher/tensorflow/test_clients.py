@@ -188,7 +188,7 @@ def test_once_one_consumer_gave_a_task_up_all_do_though_its_worker_be_back():
     known = Consumers()
     assert known.remove(0, 3, "w:1")
 
-    with pytest.raises(Unavailable, match="goes on elsewhere"):
+    with pytest.raises(Unavailable, match="runs on another worker"):
         known.start(known.task, 1, 3)
     assert not known.clients.found(known.task.task_id).wanted
     assert known.remove(1, 3, "w:1", "w:2")

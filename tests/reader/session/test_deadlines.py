@@ -176,7 +176,7 @@ def test_a_task_between_two_attempts_is_waited_for_without_end(driven_core):
     why = wait_reason(reader.core, "here:1", "", 0.0)
 
     assert why.target is WaitTarget.WORK
-    assert "go on with 1 task," in why.what
+    assert "to run 1 task," in why.what
 
 
 def test_a_result_is_waited_for_as_long_as_the_dispatcher_answers(driven_core):

@@ -165,8 +165,8 @@ class CacheWriter:
             ) from exc
         raise DatasetError(
             f"cache: {self._name!r} cannot be written ({type(exc).__name__}: {exc}): make room for "
-            "it, or give another filename. What was written is removed; the elements go on "
-            "without it, and a later pass tries again"
+            "it, or give another filename. The unfinished file is removed; the elements "
+            "still come, and a later pass tries again"
         ) from exc
 
 

@@ -61,7 +61,7 @@ class RowPlacer:
             row = number % self._size
             if self._rows is None or not row:
                 self._rows = self._memory.place()
-            if self._rows is None:  # so many are under way
+            if self._rows is None:  # all places are in use
                 self._places *= 2
                 self._begin_memory()
                 return []

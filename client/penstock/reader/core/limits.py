@@ -77,7 +77,7 @@ class FrameLimit:
         """See `Limit.credit`."""
         if stream.balance > 0:
             return 0
-        if stream.awaited:  # what is here of others waits for it, and does not make room
+        if stream.awaited:  # frames of other tasks wait for it, so they do not make room
             return 1 - stream.balance
         if self._free(streams, now) <= 0:
             return 0

@@ -92,7 +92,7 @@ class Reachability:
             streams = [s for s in self._tasks.values() if s.worker == worker and not s.ended]
             tasks = [stream.task for stream in streams]
             if any(stream.flows for stream in streams):
-                self._there(worker, now)  # what was tried beside them was closed before the answer
+                self._there(worker, now)  # the other attempts were closed before the answer
             elif tasks and not trial.said and now >= trial.since + SAY_AFTER:
                 trial.said = True
                 self._effects.append(TellLog(_line(worker, trial, tasks, now)))

@@ -121,8 +121,8 @@ class RoundLog:
         """Record that the loop had these rounds."""
         acked = self._acked.union(rounds)
         position = max(self.position, acked.floor)
-        # Ctrl-C strikes where a function is called, so not between these: what is acked must not
-        # be handed out any more.
+        # Ctrl-C strikes where a function is called, so not between these: no acked round
+        # is handed out any more.
         self._acked, self.position = acked, position
 
     def requeue(self, rounds: RangeSet) -> None:

@@ -108,6 +108,6 @@ def lost_error(number: int, lost: Sequence[LostConsumer]) -> ConsumerLost:
     """Return what a loop is told that waits for round *number* in vain."""
     who = "; ".join(one.description for one in lost)
     return ConsumerLost(
-        f"round {number} waits for {who}. It goes on when that consumer is back: start it again "
+        f"round {number} waits for {who}. It continues when that consumer is back: start it again "
         f"with start_round={number}, or a later round that all agree on"
     )

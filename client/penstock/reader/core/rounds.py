@@ -77,7 +77,7 @@ class RoundsCore(SessionCore):
         consumer: Consumer,
         stamp: int,
     ) -> None:
-        # An element is this consumer's for ever: it needs no lease to hand it out.
+        # An element is this consumer's forever: it needs no lease to hand it out.
         member, effects = Membership(session_id, float("inf")), list[ReaderEffect]()
         self.log = RoundLog()
         self._groups = GroupStreams(consumer.index, self.log, member, limit, effects)
@@ -127,7 +127,7 @@ class RoundsCore(SessionCore):
         rounds = range(piece.start, piece.stop)
         if self.log.next != piece.start or [self._piece(n) for n in rounds] != [*piece.pieces]:
             return False
-        # First of all: where Ctrl-C strikes behind this, what has tags is requeued.
+        # First: if Ctrl-C strikes after this, all elements with tags are requeued.
         self.acks.delivered(ROUNDS, piece.start, piece.stop)
         for number, one in zip(rounds, piece.pieces, strict=True):
             self._groups.discard(one)
@@ -142,7 +142,7 @@ class RoundsCore(SessionCore):
     def loop_waiting(self) -> None:
         """Note that the loop asks for more: it consumed all earlier elements."""
         if not self.is_waiting and self.log.view.lost:
-            # Who was lost may be back: the loop is told of what the dispatcher says from now on.
+            # A lost consumer may be back: the loop hears what the dispatcher knows from now on.
             self._answers.ask_for_lost(self.membership.seq)
             self._reports.want()
         super().loop_waiting()
@@ -160,8 +160,8 @@ class RoundsCore(SessionCore):
         """
         if number < self.round:
             raise DatasetError(
-                f"round {self.round} comes next, and skip_to({number}) would go back: what was had "
-                "does not come again but from a state"
+                f"round {self.round} comes next, and skip_to({number}) would go back: "
+                "delivered rounds come again only from a state"
             )
         self.log.skip_to(number)
         self._groups.keep_wanted()

@@ -63,7 +63,7 @@ class SaveState:
             return
         for result in view.save_results:
             if result.number == barrier.number:
-                # What the dispatcher says may name another's label: the call here is ours.
+                # The dispatcher may name another reader's label: this call has its own.
                 self._on_result(replace(result, label=barrier.label))
                 return
         if view.next_save > barrier.number:

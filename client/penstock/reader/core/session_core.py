@@ -30,7 +30,7 @@ class NoElement(Enum):
     """Why there is nothing for the loop."""
 
     WAIT = "nothing is here now"
-    FLUSH = "nothing more comes before operators use up what they have"
+    FLUSH = "nothing more comes before operators use up their input"
     END = "the pass is over"
 
 

@@ -172,7 +172,7 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Iterat
         case {"v": 1, "seed": _, "at": _}:
             raise StateError(
                 "this is the state of a dataset without distribute(...); this dataset has one, "
-                "and goes on from a state of the job that its readers share"
+                "and continues from a state of the job that its readers share"
             )
         case {"v": int(version)} if version not in _READ:
             raise StateError(

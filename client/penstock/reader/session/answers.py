@@ -177,8 +177,8 @@ def state_of(result: SaveResult) -> bytes:
         raise result.failure.error()
     if result.missing:
         log.warning(
-            "%s went without %s: what was handed out there and not reported yet is in doubt, and "
-            "is delivered again to readers that restore the state",
+            "%s went without %s: elements that were handed out there and not reported yet may be "
+            "delivered twice, to readers that restore the state",
             describe_save(result.label),
             ", ".join(result.missing),
         )

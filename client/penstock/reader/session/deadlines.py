@@ -96,7 +96,7 @@ def _no_elements(core: SessionCore, address: str) -> WaitReason:
         others = sum(task_stream.barred for task_stream in core.tasks.values())
         what = "tasks, or the end of the pass"
         if idle:
-            what = f"a worker to go on with {_tasks(idle)}"
+            what = f"a worker to run {_tasks(idle)}"
         elif others:
             what = f"{_tasks(others)}, whose workers this reader may not read, to be read by others"
         return _work(core, f"{what}, from the dispatcher at {address}")

@@ -133,7 +133,7 @@ class IdleLines:
             await line.closing.aclose()
             return
         if self._loop is None:
-            # The last user may have left the loop that this is in: to start it anew would wait for
+            # The last user may have left the loop that this is in: to restart it would wait for
             # this to end.
             self._loop = self._held.enter_context(LoopThread.running())
         if self._loop is None:

@@ -103,7 +103,7 @@ def open_session(spec: ReadSpec) -> OpenedSession:
         WaitedTooLong: when nothing answers at the address within the timeout.
         JobUsed: when others have read it before, and *spec* says that this is an error.
     """
-    began = time.time_ns()  # a dispatcher that is away answers those who wait in any order
+    began = time.time_ns()  # a restarted dispatcher answers waiting calls in any order
     held, line = ExitStack(), Line(spec.address)
     try:
         log_lines.configure_within()
@@ -172,9 +172,9 @@ def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:
         "job_name that was never used"
     )
     if spec.consumer is not None and not spec.consumer.strided:
-        text += "; to go on after a crash, give start_round, the same to all consumers"
+        text += "; to continue after a crash, give start_round, the same to all consumers"
     elif not spec.trainer:
-        text += "; to go on from a save, give its state: dataset.iterator(state)"
+        text += "; to continue from a save, give its state: dataset.iterator(state)"
     if on_finished == "error" and not _has_fellows():
         raise JobUsed(f"{text}; distribute(..., on_finished='warn') {then}")
     log.warning("%s", text)
@@ -187,7 +187,7 @@ def _has_fellows() -> bool:
     """
     try:
         return (cluster_environment().num_consumers or 1) > 1
-    except ConfigError:  # what is not asked for may be malformed
+    except ConfigError:  # the environment may be malformed, and nobody asked for it
         return False
 
 

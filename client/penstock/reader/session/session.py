@@ -215,7 +215,7 @@ class Session(SessionAnswers):
             Reentered: in a signal handler, in the middle of a change: another thread must do it.
         """
         if os.getpid() != self._process:
-            return  # What a forked child has is a copy: the reader lives on in the parent.
+            return  # A forked child has a copy: the reader lives in the parent.
         if threading.get_ident() == self._network_thread:
             # A finalizer, in the middle of anything: another thread can wait, this one cannot.
             threading.Thread(target=self.close, name="penstock-close", daemon=True).start()
@@ -225,7 +225,7 @@ class Session(SessionAnswers):
             if first:
                 self.core.leave(clock.now())
                 self._changed.notify_all()
-        if not first:  # another thread may be at it: behind this, too, all is closed
+        if not first:  # another thread may be closing it: after this, too, all is closed
             self._await_end()
             return
         try:
@@ -293,7 +293,7 @@ class Session(SessionAnswers):
     def _sleep(self, patience: WaitTimeout, now: float) -> None:
         """Wait until something changes, or patience ends. What time alone ends, the clock does."""
         if threading.get_ident() == self._network_thread:
-            raise Reentered("this thread would wait for what it brings itself")
+            raise Reentered("this thread would wait for elements that it brings itself")
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)

@@ -58,7 +58,7 @@ def _seen(target: str, history: History, draw: Draw) -> RenderableType:
         if history.moment is None:
             return trouble
         since = time.strftime("%H:%M:%S", time.localtime(history.moment.at))
-        words = Text(f"What is below is from {since}.", "yellow")
+        words = Text(f"The figures below are from {since}.", "yellow")
         return Group(trouble, words, draw(history, history.moment, lines - 3))
 
 

@@ -110,7 +110,7 @@ def finish_if_read(ctx: DecisionContext, name: TaskId, task: TaskRecord) -> None
     if not ctx.state.iterations[task.iteration].has_counted(task):
         return  # one without elements may be over before those that come before it
     if task.expired_holders:
-        return  # its worker has yet to say what of theirs was made again
+        return  # its worker has not yet said which of their elements were made again
     if progress.attempt == task.attempt and ctx.acked(name, task).floor >= progress.head:
         ctx.task_over(TaskDone(name, ctx.acked(name, task), ctx.totals_of(name)))
 

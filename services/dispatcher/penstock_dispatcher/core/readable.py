@@ -54,10 +54,7 @@ def why_barred(iteration: IterationRecord, worker: WorkerId) -> str:
     """Return, in words, that nobody reads *worker*."""
     why = "target_workers='LOCAL' reads the workers in a reader's own process only"
     if _target(iteration) is TargetWorkers.AUTO:
-        why = (
-            "it is tagged COLOCATED, and target_workers='AUTO' reads such a worker from its own "
-            "process only"
-        )
+        why = "it is tagged COLOCATED, and target_workers='AUTO' reads it from its own process only"
     who = "not every trainer" if iteration.cached else "no reader"
     return f"{who} may read worker {worker}: {why}"
 

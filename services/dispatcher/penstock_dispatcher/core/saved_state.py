@@ -65,8 +65,8 @@ def check_same(state: JobState, request: OpenIterationRequest, shards: int) -> N
     if saved_shards != shards:
         raise StateError(
             f"the saved state is of {saved_shards} fixed parts, one for each of worker_addresses, "
-            f"and this dispatcher has {shards} there: each part goes on as it was cut. Restore it "
-            f"at a dispatcher with {saved_shards} worker_addresses (any), or begin anew"
+            f"and this dispatcher has {shards} there: each part keeps its files. Restore it "
+            f"at a dispatcher with {saved_shards} worker_addresses (any), or begin again"
         )
 
 

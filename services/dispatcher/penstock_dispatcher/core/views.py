@@ -43,7 +43,7 @@ def send_views(ctx: DecisionContext, now: float) -> list[Effect]:
     for name, before in notifications.released.items():
         iteration = state.iterations.get(name)
         if iteration is not None and name not in notifications.iterations:
-            # Who has rounds in hand is told with the answer to its next report.
+            # A consumer with rounds in hand is told with the answer to its next report.
             dry = consumers.without_rounds(ctx, iteration, before)
             out += _push(ctx, name, iteration, dry, views)
     for session, asked in notifications.view_requests.items():

@@ -115,7 +115,7 @@ def _unstarted(
 ) -> Iterator[str]:
     """Yield the workers that could run what waits, and why they do not."""
     if (view.stalled or not iteration.tasks) and not ctx.able(iteration):
-        goal = f", before {_tasks(iteration, view.stalled)} can go on" if view.stalled else ""
+        goal = f", before {_tasks(iteration, view.stalled)} can continue" if view.stalled else ""
         dataset = iteration.parameters.dataset
         if mismatch := admission.python_mismatch(ctx, dataset):
             yield f"a worker that can run it: {mismatch}"
@@ -180,7 +180,7 @@ def _silent_readers(
             left = max(0.0, ctx.settings.reader_lease * DRIFT - silence)
             silent = f"silent for {silence:.1f} s, expires in {left:.1f} s"
             who = iteration.describe_reader(reader, silent)
-            yield f"{who}, before {_tasks(iteration, missing)} can go on"
+            yield f"{who}, before {_tasks(iteration, missing)} can continue"
 
 
 def _unfenced(

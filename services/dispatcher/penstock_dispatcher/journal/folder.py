@@ -39,7 +39,7 @@ class JournalFolder:
             elif found != known:
                 raise JournalError(
                     f"{file} was {'removed' if found is None else 'replaced'} while the dispatcher "
-                    f"was using {self._folder}: what it decided from then on would be lost, so it "
+                    f"was using {self._folder}: its later decisions would be lost, so it "
                     "stops. Restore the folder from a copy and start again, or start in an empty "
                     "one: readers and workers of now then end with an error that says so"
                 )
@@ -58,8 +58,8 @@ def check_whole(folder: Path) -> None:
     if kept:
         raise JournalError(
             f"{journal} is {'empty' if journal.exists() else 'missing'}, and {datasets} holds "
-            f"{kept} definition{'s' * (kept != 1)}: what was decided about them is lost. Restore "
-            f"the folder from a copy; or delete {folder} to begin anew: then jobs of before are "
+            f"{kept} definition{'s' * (kept != 1)}: all decisions about them are lost. Restore "
+            f"the folder from a copy; or delete {folder} to begin again: then jobs of before are "
             "read from the beginning again"
         )
 

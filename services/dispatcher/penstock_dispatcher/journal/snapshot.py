@@ -161,7 +161,7 @@ class Changes:
     def _gather(self, table: str, lines: list[FactLine], gone: list[tuple[str, bytes]]) -> None:
         entries: dict[int | str, object] = getattr(self._state, table)
         touched, stored = self._touched[table], self._stored[table]
-        # The order of jobs means something; what is new, or was moved, is at the end.
+        # The order of jobs means something; new and moved ones are at the end.
         moved = list(itertools.takewhile(touched.__contains__, reversed(entries)))
         behind = set(moved)
         for key in (*(touched - behind), *reversed(moved)):

@@ -113,9 +113,9 @@ class Store:
         tail = wal_check.inspect(logged)
         if tail.broken:
             raise JournalError(
-                f"{logged} is damaged at byte {tail.at}: transactions behind it were acknowledged. "
-                "Restore the folder from a copy; or, to go on without them and at the price of "
-                f"what they decided, cut the file there: truncate -s {tail.at} {logged}"
+                f"{logged} is damaged at byte {tail.at}: later transactions were acknowledged. "
+                "Restore the folder from a copy; or, to continue without these transactions and "
+                f"lose their decisions, cut the file there: truncate -s {tail.at} {logged}"
             )
         if tail.nbytes:
             log.warning(
@@ -128,7 +128,7 @@ class Store:
         if not _size(self.file):
             raise JournalError(
                 f"{self.file} is empty or missing, and {logged.name} is not: restore both from a "
-                "copy, or delete the folder to begin anew"
+                "copy, or delete the folder to begin again"
             )
         if tail.nbytes and not tail.at:
             os.truncate(logged, 0)
@@ -145,9 +145,9 @@ class Store:
             return own_key(self.file.parent)
         if not self.key.exists():  # another one would refuse every row
             raise JournalError(
-                f"{self.key} is missing, and nothing else tells what the dispatcher wrote in "
-                f"{self.file} from what somebody changed there: restore it from a copy of the "
-                "folder, or delete the folder to begin anew: readers and workers of what it held "
+                f"{self.key} is missing, and nothing else tells the dispatcher's own rows in "
+                f"{self.file} from changes by others: restore it from a copy of the "
+                "folder, or delete the folder to begin again: readers and workers of its jobs "
                 "end with an error that says so"
             )
         return kept_key(self.file.parent)
@@ -338,15 +338,15 @@ class Store:
                 raise
             raise StoreFull(
                 f"the dispatcher has no room to write {self.file} ({exc}), and takes nothing new "
-                "until there is: free space there, or raise the quota or limit. What it took "
-                "before is safe, and goes on by itself"
+                "until there is: free space there, or raise the quota or limit. Everything that "
+                "it accepted before is safe, and continues by itself"
             ) from exc
 
     @contextmanager
     def _damage_told(self) -> Iterator[None]:
         try:
             yield
-        except MALFORMED as exc:  # it is an SQLite file, and not what was written
+        except MALFORMED as exc:  # it is an SQLite file, with other content
             raise self._damaged(f"{type(exc).__name__}: {exc}") from exc
         except sqlite3.DatabaseError as exc:
             code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
@@ -360,7 +360,7 @@ class Store:
     def _damaged(self, what: str) -> JournalError:
         return JournalError(
             f"{self.file} is damaged: {what}. Restore the folder from a copy, or delete it to "
-            "begin anew: readers and workers of what it held end with an error that says so"
+            "begin again: readers and workers of its jobs end with an error that says so"
         )
 
 
@@ -383,7 +383,7 @@ def _is_full(exc: sqlite3.OperationalError) -> bool:
 def _expect(found: int, mac: int) -> None:
     if found != mac:
         raise ValueError(
-            f"it is not what was written there with the key in {KEY}. The disk or somebody changed "
+            f"its content was not written with the key in {KEY}. The disk or somebody changed "
             "it, moved it, or removed what stood before it; or the key is another folder's"
         )
 

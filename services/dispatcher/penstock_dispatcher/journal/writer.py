@@ -19,7 +19,7 @@ class Writer:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[tuple[Work, Done] | None] = SimpleQueue()
-        # A daemon, for a process that just ends is no worse than one that is killed.
+        # A daemon: a process that just ends is no worse than one that is killed.
         self._thread = threading.Thread(target=self._run, name="penstock-journal", daemon=True)
         self._thread.start()
 

@@ -109,7 +109,7 @@ class PageFeed:
             began = time.perf_counter()
             try:
                 self.look()
-            except Exception:  # looking must not end what is looked at
+            except Exception:  # an error here must not end the dispatcher
                 log.exception("the page could not be brought up to date")
             cost = time.perf_counter() - began
             often = SEEN if self._listeners else UNSEEN

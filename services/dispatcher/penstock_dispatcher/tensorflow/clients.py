@@ -214,7 +214,7 @@ class TensorFlowClients:
         start = None
         if consumer is not None and asked is not None:
             if not current:
-                raise Unavailable(f"task {task} of TensorFlow's clients goes on elsewhere")
+                raise Unavailable(f"task {task} of TensorFlow's clients runs on another worker")
             start = one.step.round_of(consumer, asked)
         return FoundTask(
             job.dataset_id,

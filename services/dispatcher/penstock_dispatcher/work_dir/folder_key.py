@@ -19,8 +19,8 @@ KEY = "work_dir.key"
 _LENGTH = 32
 
 EXPOSED = (
-    "if one of them may have written to the folder, delete that to begin anew: who has the key can "
-    "change what is there, and nobody sees it"
+    "if one of them may have written to the folder, delete that to begin again: anyone with "
+    "the key can change the folder unseen"
 )
 
 
@@ -56,6 +56,6 @@ def kept_key(work_dir: Path) -> bytes:
     if len(key) != _LENGTH:
         raise ConfigError(
             f"{file} has {len(key)} bytes, and a key has {_LENGTH}: restore it from a copy of the "
-            "folder, or delete the folder to begin anew"
+            "folder, or delete the folder to begin again"
         )
     return key

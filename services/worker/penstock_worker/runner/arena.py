@@ -154,7 +154,7 @@ class Allocator:
         if start == stop:
             return stop, stop
         low, high = self._join(start, stop)
-        # Where readers keep places others lie behind them: their pages are used again, too.
+        # Readers may keep places before others: their pages are used again, too.
         usual = self._budget + self._most_kept
         return (max(low, usual), high) if stop > usual else (high, high)
 

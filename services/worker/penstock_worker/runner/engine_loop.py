@@ -140,7 +140,7 @@ class EngineLoop:
             if inbox.paused:
                 self._pause(engine)
                 return
-            # What an attempt elsewhere left out may not have been reported in time.
+            # Another attempt may have skipped elements and not reported them in time.
             replayed = self._start.flush_each and frames.sent < frames.send_from
             more = self._advance(engine)
             self._report_skipped(replayed=replayed)
@@ -193,7 +193,7 @@ class EngineLoop:
         self._frames.flush()
         try:
             state = self._checkpointer.take(engine, self._frames.sent)
-        except StateError:  # a replay begins anew: `Dataset.visitation` says so
+        except StateError:  # a replay begins again: `Dataset.visitation` says so
             return
         self._connection.post(CheckpointTaken(self._start.run, state))
         self._connection.forget(self._inbox, state.positions)

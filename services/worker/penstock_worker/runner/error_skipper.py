@@ -75,7 +75,7 @@ class ErrorSkipper(OneInputIterator):
             self._number, self.count = number + 1, self.count + 1
             self._on_left_out(self.count, number, error)
         finally:
-            del error  # or the error would keep this frame, and with it the engine, for ever
+            del error  # or the error would keep this frame, and with it the engine, forever
 
 
 class ErrorReport:

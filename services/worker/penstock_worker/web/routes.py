@@ -21,7 +21,7 @@ def routes(
 
     def unready() -> str:
         if worker.draining.is_set():
-            return "draining: its tasks go on elsewhere"
+            return "draining: its tasks run on other workers"
         return "" if registered.is_set() else "not registered with the dispatcher"
 
     return [*health_routes(unready), metrics_route(WorkerMetrics(worker, entrance))]
