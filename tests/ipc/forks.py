@@ -39,6 +39,7 @@ def tell():
             "variable": os.environ.get("PENSTOCK_TOLD"),
             "path": sys.path[0],
             "files": [fd for fd in files if is_given(fd)],
+            "inherited": [fd for fd in files if is_given(fd) and os.get_inheritable(fd)],
         }
         json.dump(told, out)
 
@@ -85,9 +86,10 @@ def fork_plan():
         each.__name__: Program(lambda *_, it=each: it) for each in (tell, say, leave, fail, wait)
     }
     full = Program(lambda *_: open("/there/is/none"))
+    unfit = Program(lambda *_: {}["nothing"])
     spinning = Program(lambda *_: spin, b"test-spin")
     anew = Program(lambda *_: spin, b"test-anew", ("-m", SERVER), session=False)
-    return ForkPlan({**free, "full": full, "spin": spinning, "anew": anew})
+    return ForkPlan({**free, "full": full, "unfit": unfit, "spin": spinning, "anew": anew})
 
 
 def asked(variables=None):

@@ -107,3 +107,23 @@ def test_a_fork_that_was_not_waited_for_is_none(server, waiting):
         line.settimeout(WITHIN)
         while line.recv(5):  # it may have been there for a moment
             pass
+
+
+def test_a_process_inherits_no_watch_of_a_fork(waiting):
+    process, _ = waiting()
+
+    assert not os.get_inheritable(process._watch)
+
+
+def test_a_server_is_lost_also_if_there_is_another_one_by_now(server):
+    first = server.server_pid
+    assert not server.lost(first)
+    os.kill(first, signal.SIGKILL)
+    assert server.lost(first)
+
+    server.start(os.environb)
+
+    assert server.lost(first)
+    assert not server.lost(server.server_pid)
+    server.close()
+    assert not server.lost(first)

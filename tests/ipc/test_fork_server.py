@@ -2,12 +2,15 @@
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import pytest
 
@@ -53,6 +56,19 @@ def test_a_fork_has_no_files_but_its_output_and_what_came_for_it(server):
 
         other.kill()
         other.wait(WITHIN)
+
+
+def test_a_program_that_a_fork_starts_inherits_no_file_without_a_name(server):
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as answer:
+        process = server.ask("tell", asked(), [theirs, theirs], names=["ANSWER_FD"])
+        process.answered(WITHIN)
+        os.close(theirs)
+        said = json.load(answer)
+    process.wait(WITHIN)
+
+    assert len(said["files"]) == 5
+    assert len(said["inherited"]) == 4
 
 
 def test_the_output_of_a_fork_is_that_of_the_process_that_asked_for_it(tmp_path):
@@ -152,6 +168,65 @@ def test_a_server_ends_behind_its_killed_client_and_its_last_fork(tmp_path):
 def test_a_system_without_room_says_so(server):
     with pytest.raises(Overloaded, match="/there/is/none"):
         server.fork("full", asked(), {}, within=WITHIN)
+
+
+def test_a_server_that_may_open_no_more_files_says_so(server):
+    told(server)
+    used = set(map(int, os.listdir(f"/proc/{server.server_pid}/fd")))
+    free = [number for number in range(64) if number not in used]
+    _, most = resource.prlimit(server.server_pid, resource.RLIMIT_NOFILE)
+    line = socket.socketpair()
+    given = {str(i): end.fileno() for i, end in enumerate(line)}
+    for more in range(1, 7):  # for the line, for its output, for its files, for a look at threads
+        resource.prlimit(server.server_pid, resource.RLIMIT_NOFILE, (free[more], most))
+        with suppress(Overloaded):
+            server.fork("leave", asked(), given, within=WITHIN).wait(WITHIN)
+    for end in line:
+        end.close()
+
+    resource.prlimit(server.server_pid, resource.RLIMIT_NOFILE, (most, most))
+    told(server)
+
+
+DAMAGED = {
+    "other": struct.pack("<Q", 4) + b"abcd",
+    "long": struct.pack("<Q", 1 << 62),
+    "longer": struct.pack("<Q", (1 << 64) - 1),
+    "short": b"abc",
+}
+
+
+@pytest.mark.parametrize("request_", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_request_leaves_the_other_processes_alone(server, request_):
+    process, line = bound(server)
+    ours, theirs = socket.socketpair()
+    with ours, line:
+        with theirs:
+            socket.send_fds(server._sock, [b"f"], [theirs.fileno(), 1, 2])
+        ours.sendall(request_)
+        ours.shutdown(socket.SHUT_WR)
+        ours.settimeout(WITHIN)
+
+        assert ours.recv(1) == b""
+        told(server)
+        assert process.poll() is None
+
+
+def test_a_program_that_cannot_be_prepared_leaves_the_other_processes_alone(server):
+    process, line = bound(server)
+
+    with line:
+        with pytest.raises(Unavailable):
+            server.fork("unfit", asked(), {}, within=WITHIN)
+
+        told(server)
+        assert process.poll() is None
+
+
+def test_a_fork_that_cannot_settle_ends_and_forks_nothing_itself(server):
+    process = server.fork("tell", asked({b"PENSTOCK_=": b""}), {}, within=WITHIN)
+
+    assert process.wait(WITHIN) == 1
 
 
 def bound(server, program="spin", variables=None):

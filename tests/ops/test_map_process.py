@@ -465,3 +465,65 @@ def test_a_keeper_that_cannot_be_started_is_raised_and_tried_again(monkeypatch, 
                 pool.take("a function")
 
     pool.put(pool.take("a function"))
+
+
+def test_all_threads_get_processes_though_their_server_ends(own_pool):
+    pool = own_pool(processes_idle=8)
+    first = pool.take("")
+    server = pool._server.server_pid
+    got = []
+    threads = [
+        threading.Thread(target=lambda key: got.append(pool.take(key)), args=(str(i),))
+        for i in range(4)
+    ]
+    os.kill(server, signal.SIGSTOP)
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)  # they wait for the server
+    os.kill(server, signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+
+    assert len(got) == len(threads)
+    for process in (first, *got):
+        pool.put(process, fit=False)
+
+
+def test_the_keeper_ends_no_server_that_another_thread_has_begun_to_use(own_pool, monkeypatch):
+    pool = own_pool(process_idle=0.0)
+    closing, close = threading.Event(), pool._server.close
+
+    def late(*within):
+        closing.set()
+        time.sleep(0.2)
+        close(*within)
+
+    first = pool.take("first")
+    keeper = pool._keeper
+    monkeypatch.setattr(pool._server, "close", late)
+    pool.put(first)
+    closing.wait()
+    second = pool.take("second")
+    keeper.join()
+
+    assert second._process.poll() is None
+    pool.put(second, fit=False)
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_the_end_of_a_process_is_noticed_though_a_program_that_it_started_lives(
+    own_pool, monkeypatch, forked
+):
+    def leave(_):
+        os.system("sleep 5 &")  # noqa: S605, S607
+        os._exit(1)
+
+    own_pool()
+    if not forked:
+        list(in_process(1, int))
+        monkeypatch.setenv("SOMETHING_NEW", "1")
+        own_pool()
+    before = time.monotonic()
+    with pytest.raises(TransformError, match="exit code 1"):
+        list(in_process(1, leave))
+    assert time.monotonic() - before < 4

@@ -224,11 +224,12 @@ def _forked(server: ForkClient, files: Sequence[int]) -> ForkedProcess:
     environment = {**here.environment, b"PYTHONPATH": here.first_path}
     while True:
         started = server.start(environment)
+        pid = server.server_pid
         try:
             process = server.ask(PROGRAM, replace(here, environment=environment), files)
             process.answered(START_SECONDS)
         except Unavailable:
-            if started or not server.lost():
+            if started or not server.lost(pid):
                 raise
         else:
             return process

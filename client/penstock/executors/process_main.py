@@ -62,6 +62,8 @@ def main() -> None:
     parent, *files = map(int, sys.argv[1:])
     child.ignore_interrupts()
     child.die_with(parent, NAME)
+    for fd in files:
+        os.set_inheritable(fd, False)  # programs that the function starts must not hold them open
     serve(*files)
 
 

@@ -166,8 +166,9 @@ class ProcessPool:
                 used = (self._used or self._starting) and not self._closed
                 if not used and not self._idle and self._changes.empty():
                     self._keeper = None
-                    break
-        self._server.close()
+                    # Under the lock: otherwise `take` could fork a process that ends with this.
+                    self._server.close()
+                    return
 
     def _wait(self) -> None:
         """Wait until something changes, or the time of an idle process is over."""

@@ -101,7 +101,8 @@ class ForkedProcess:
                     case NoRoom(reason):
                         raise Overloaded(reason)
                     case _:
-                        raise Unavailable("the fork server has ended")  # noqa: TRY301
+                        reason = "the fork server has ended, or may open no more files"
+                        raise Unavailable(reason)  # noqa: TRY301
         except Unavailable:
             raise
         except (ConnectionError, TimeoutError) as exc:
@@ -308,12 +309,18 @@ class ForkClient:
         process.answered(within)
         return process
 
-    def lost(self) -> bool:
-        """Return whether the server that this process started has ended, or ends just now."""
-        if self._server is not None:
+    def lost(self, pid: int) -> bool:
+        """Return whether the server with process number *pid* has ended, or ends just now.
+
+        If several threads ask for processes when it ends, one of them starts the next server.
+        After `close`, this is False.
+        """
+        with self._lock:  # it is not free while another thread starts a server
+            if self._server is None or self._server.pid != pid:
+                return self._server is not None
             with suppress(subprocess.TimeoutExpired):
                 self._server.wait(LOST_WITHIN)
-        return self.returncode is not None
+            return self._server.returncode is not None
 
     def close(self, within: float = END_WITHIN) -> None:
         """Let the server end within so many seconds; it first waits for its forks. Idempotent."""

@@ -35,7 +35,8 @@ class Outset:
     def _end(self) -> None:
         if self._returned:  # otherwise Python has an exit code or an error to show
             for stream in (sys.stdout, sys.stderr):
-                if stream is not None:  # it is None if the file was closed at the start
+                # It is None if the file was closed at the start; users' code may have closed it.
+                if stream is not None and not getattr(stream, "closed", False):
                     stream.flush()
             os._exit(0)
 

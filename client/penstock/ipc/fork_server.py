@@ -23,6 +23,7 @@ import signal
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.ipc.child import ProcessEnvironment, die_with, pidfd, show_as
-from penstock.ipc.framing import FramedSocket
+from penstock.ipc.framing import FramedSocket, receive_files
 
 LATER = (b"PENSTOCK_", b"PYTEST_CURRENT_TEST")
 """Prefixes of the variables that no module reads while it loads."""
@@ -168,7 +169,7 @@ class ForkServer:
         for fd in (requests.fileno(), self._wake_fd, self._watch):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
-        self._open = True
+        self._open, self._pid = True, os.getpid()
 
     def serve(self) -> Main | None:
         """Return None when the client and all forks have ended; in a fork, return its main."""
@@ -189,19 +190,21 @@ class ForkServer:
         return None
 
     def _on_packet(self) -> Main | None:
-        data, files, _, _ = socket.recv_fds(self._requests, 1, FILES, socket.MSG_CMSG_CLOEXEC)
+        data, files = receive_files(self._requests, FILES)
         if not data:
             self._shut()
         if not files:
             return None
-        sock = socket.socket(fileno=files[0])
-        sock.settimeout(PATIENCE)
-        line = FramedSocket(sock, Start)
-        main = None
+        line, main = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=files[0]), None
         try:
-            main = self._answer(line, files)
-        except OSError:  # the client notices that the line has ended
-            sock.close()
+            line.settimeout(PATIENCE)
+            main = self._answer(FramedSocket(line, Start), files)
+        except Exception as exc:
+            if os.getpid() != self._pid:  # a fork that fails must end: it must not serve
+                raise
+            if not isinstance(exc, OSError):  # one bad request must not end the other forks
+                traceback.print_exc()
+            line.close()  # the client notices it
         for fd in files[1:] if main is None else files[1:STANDARD]:
             os.close(fd)
         return main
@@ -210,19 +213,12 @@ class ForkServer:
         start = line.receive()
         if start is None:
             raise ConnectionError("the client has ended")
-        program, server = self._plan.programs.get(start.program), os.getpid()
-        reason = self._why_not(start) if program else f"{start.program} is not loaded here"
-        if program is None or (reason is not None and not program.command):
-            line.send(ForkRefused(reason or ""))
-            raise ConnectionError(reason)
+        server = os.getpid()
         try:
-            if len(files) < STANDARD + start.files:
-                raise OSError(EMFILE, os.strerror(EMFILE))  # noqa: TRY301  the system dropped some
-            if reason is not None:
-                pid, main = self._spawn(start, program, files), _nothing
-            else:
-                main = program.prepare(start, files[STANDARD:])
-                pid = os.fork()
+            pid, program, main = self._new(start, files)
+        except _RefusedError as exc:
+            line.send(ForkRefused(str(exc)))
+            raise ConnectionError(str(exc)) from exc
         except (OSError, MemoryError) as exc:
             line.send(NoRoom(self._plan.explain(exc)))
             raise ConnectionError("no room") from exc
@@ -236,6 +232,21 @@ class ForkServer:
             self._poll.register(line.sock, select.POLLIN)
         self._tell(pid, line, bound=bool(program.bound_as))
         return None
+
+    def _new(self, start: Start, files: list[int]) -> tuple[int, Program, Main]:
+        """Fork or start a process; return its number (0 in the fork), its program and its main."""
+        if len(files) < STANDARD + start.files:
+            raise OSError(EMFILE, os.strerror(EMFILE))  # the system dropped some
+        program = self._plan.programs.get(start.program)
+        if program is None:
+            raise _RefusedError(f"{start.program} is not loaded here")
+        reason = self._why_not(start)
+        if reason is None:
+            main = program.prepare(start, files[STANDARD:])
+            return os.fork(), program, main
+        if not program.command:
+            raise _RefusedError(reason)
+        return self._spawn(start, program, files), program, _nothing
 
     def _tell(self, pid: int, line: FramedSocket[Start], *, bound: bool) -> None:
         watch = -1 if bound else pidfd(pid)
@@ -360,6 +371,10 @@ class ForkServer:
             self._poll.unregister(self._watch)
         for pid in self._bound.values():
             self._kill(pid)
+
+
+class _RefusedError(Exception):
+    """A process cannot soundly be forked, and has no command that starts it."""
 
 
 def _nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import socket
 import struct
 from typing import Generic, TypeVar
@@ -23,6 +24,21 @@ def pack(message: msgspec.Struct) -> bytearray:
     _ENCODER.encode_into(message, buffer, _LENGTH.size)
     _LENGTH.pack_into(buffer, 0, len(buffer) - _LENGTH.size)
     return buffer
+
+
+def receive_files(sock: socket.socket, most: int) -> tuple[bytes, list[int]]:
+    """Wait for a byte; return it and at most *most* files that came with it, empty at the end.
+
+    Programs that this process starts do not inherit the files. `socket.recv_fds` cannot do that: in
+    Python 3.11 it ignores its flags.
+    """
+    files = array.array("i")
+    room = socket.CMSG_LEN(most * files.itemsize)
+    data, ancillary, _, _ = sock.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    for level, kind, packed in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            files.frombytes(packed[: len(packed) - len(packed) % files.itemsize])
+    return data, files.tolist()
 
 
 class Unpacker(Generic[M]):
@@ -100,7 +116,7 @@ class FramedSocket(Generic[M]):
             ConnectionError: when the other side is gone.
         """
         # Nothing was read ahead: the next byte is the one that the file comes with.
-        data, files, _, _ = socket.recv_fds(self.sock, 1, 1)
+        data, files = receive_files(self.sock, 1)
         if not data or not files:
             raise ConnectionError("no file came")
         return files[0]

@@ -1,5 +1,6 @@
 """Which server forks the runners of a pool."""
 
+import asyncio
 import os
 import signal
 
@@ -70,6 +71,20 @@ async def test_a_worker_starts_its_own_server_when_the_shared_one_is_gone(shared
         assert server != shared.server_pid
         assert parent(server) == os.getpid()
         assert elements == list(range(5))
+
+
+async def test_all_runners_are_forked_though_the_server_of_the_worker_ends(monkeypatch, working):
+    monkeypatch.setattr(fork, "_shared", [])
+    async with working() as workplace:
+        server, _ = await server_of(workplace)
+        os.kill(server, signal.SIGSTOP)
+        pending = [asyncio.create_task(server_of(workplace, Dataset.range(n))) for n in (2, 3, 4)]
+        await asyncio.sleep(0.1)
+        os.kill(server, signal.SIGKILL)
+
+        read = await asyncio.gather(*pending)
+
+    assert [elements for _, elements in read] == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
 
 
 async def test_a_server_that_ends_before_it_forks_is_named_with_its_status(

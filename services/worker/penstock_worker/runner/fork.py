@@ -109,6 +109,7 @@ class RunnerForks:
                 self._others.clear()
         while True:
             started = self._start()
+            pid = self._own.server_pid
             try:
                 return await self._ask(self._own, files, FORK_TIMEOUT, exact=False)
             except CannotForkError as exc:
@@ -116,7 +117,7 @@ class RunnerForks:
             except Unavailable as exc:
                 if self._closed:
                     raise Closed(_CLOSING) from exc
-                if not self._own.lost():
+                if not self._own.lost(pid):
                     raise
                 text = (
                     f"the server that forks runners ended with status {self._own.returncode}; "
