@@ -128,7 +128,7 @@ async def test_ids_outlast_a_restart(config):
         assert await api.find_dataset("corpus") == before
         opened = await api.open_iteration(replace(request(dataset), dataset_id="corpus"))
         assert opened.iteration
-        with pytest.raises(DatasetError, match="for ever"):
+        with pytest.raises(DatasetError, match="forever"):
             await registered(api, OTHER)
 
 

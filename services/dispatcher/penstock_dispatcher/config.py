@@ -143,8 +143,8 @@ class DispatcherConfig(ServiceSettings):
     def after_fault(self) -> str:
         """The data that a fault leaves behind, in words."""
         if self.work_dir is None:
-            return "it has no work_dir, so what it knew is lost"
-        return "what it acknowledged is on disk: start it again"
+            return "it has no work_dir, so its jobs are lost"
+        return "everything that it acknowledged is on disk: start it again"
 
     @property
     def outlasts_power(self) -> bool:

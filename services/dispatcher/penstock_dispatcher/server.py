@@ -122,7 +122,7 @@ def _log_risks(config: DispatcherConfig, port: int) -> None:
         log.info("%s", FORGETFUL)
     if config.insecure:
         log.warning(
-            "insecure: whoever reaches %s:%d can run code on the workers, for there are "
+            "insecure: anyone who reaches %s:%d can run code on the workers, because there are "
             "no credentials (`penstock keys init` makes some)",
             config.host,
             port,

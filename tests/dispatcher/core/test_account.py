@@ -65,7 +65,10 @@ def test_an_account_that_balances_has_no_faults():
     [
         ({"acked": 99, "consumed": 99, "redelivered": 0}, "99 of 100 elements were acked"),
         ({"consumed": 98, "redelivered": 0}, "loops consumed 98"),
-        ({"redelivered": 5, "consumed": 105}, "5 elements were redelivered, and 4 are in doubt"),
+        (
+            {"redelivered": 5, "consumed": 105},
+            "5 elements were redelivered, and only 4 may be delivered twice",
+        ),
     ],
 )
 def test_what_does_not_balance_is_named(changed, fault):

@@ -544,7 +544,7 @@ def test_the_account_says_what_each_trainer_has_had():
         (80, False, ()),
         (79, False, ("80 elements are for trainer 'b', but its loops consumed 79",)),
         (79, True, ()),
-        (81, False, ("1 elements were redelivered, and 0 are in doubt",)),
+        (81, False, ("1 elements were redelivered, and only 0 may be delivered twice",)),
     ],
 )
 def test_what_a_trainer_has_too_much_or_too_little_of_is_named(consumed, moved, fault):

@@ -337,7 +337,10 @@ async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_
         said = await asyncio.to_thread(process.stderr.read)
         assert process.wait(20) == 1
     assert "RuntimeError: a fault\n" in said  # the end of a traceback
-    assert "This is a fault in Penstock; what it acknowledged is on disk: start it again" in said
+    assert (
+        "This is a fault in Penstock; everything that it acknowledged is on disk: start it again"
+        in said
+    )
     assert list(kept(tmp_path).jobs) == ["j"]
 
 

@@ -113,7 +113,8 @@ class Account:
             found.append(f"{self.acked} elements are acked, but loops consumed {self.consumed}")
         if self.redelivered > self.in_doubt and self.bounded:
             found.append(
-                f"{self.redelivered} elements were redelivered, and {self.in_doubt} are in doubt"
+                f"{self.redelivered} elements were redelivered, and only {self.in_doubt} may be "
+                "delivered twice"
             )
         return tuple(found)
 
@@ -126,7 +127,10 @@ class Account:
             if one.unexplained and not self.unreported and not self.moved:
                 yield f"{one.due} elements are for {who}, but its loops consumed {one.consumed}"
         if self.redelivered > self.in_doubt and self.bounded:
-            yield f"{self.redelivered} elements were redelivered, and {self.in_doubt} are in doubt"
+            yield (
+                f"{self.redelivered} elements were redelivered, and only {self.in_doubt} may be "
+                "delivered twice"
+            )
 
     def _faults_of_rounds(self) -> Iterator[str]:
         """Yield in words what loops consumed beyond their rounds; they may skip some."""

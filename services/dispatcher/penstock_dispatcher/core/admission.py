@@ -42,7 +42,7 @@ def check_worker(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
 def copied(heartbeat: WorkerHeartbeat) -> PenstockError:
     """Return the error for a copy of a worker's process, which repeats an earlier message."""
     return Refused(
-        f"worker {heartbeat.worker} is behind what it reported before: there is a copy of that "
+        f"worker {heartbeat.worker} reports an earlier state than before: there is a copy of that "
         "process, as a snapshot of its host makes one; restart the worker"
     )
 

@@ -120,7 +120,7 @@ def _forgotten(name: str, repetition: int, job: JobRecord) -> JobForgotten:
     return JobForgotten(
         f"repetition {repetition} of job {name!r} (dataset {job.parameters.dataset}) was forgotten "
         f"after {was.acked} of its elements had been acked: {why}. Read from the beginning, it "
-        "would deliver these again. To do that, use another job_name; to go on, restore a saved "
+        "would deliver these again. To do that, use another job_name; to continue, restore a saved "
         "state of the job"
     )
 
@@ -249,14 +249,14 @@ def _check_cache(request: OpenIterationRequest) -> None:
         raise DatasetError("the trainer of cross_trainer_cache must have a name")
     if request.num_consumers is not None:
         raise DatasetError(
-            "cross_trainer_cache and num_consumers do not go together: what is read in rounds goes "
-            "to each consumer once"
+            "cross_trainer_cache and num_consumers do not go together: an element of a round goes "
+            "to one consumer"
         )
     if request.job_name is None:
         raise DatasetError("cross_trainer_cache needs a job_name, under which trainers meet")
     if request.restore:
         raise StateError(
-            f"job {request.job_name!r} has a cross-trainer cache, and goes on from no state: "
+            f"job {request.job_name!r} has a cross-trainer cache, so no state restores it: "
             f"{NOT_SAVED}"
         )
 
@@ -278,8 +278,8 @@ def _check_errors(request: OpenIterationRequest) -> None:
         )
     if skips and (request.num_consumers or request.stride) is not None:
         raise DatasetError(
-            "on_error='skip' and num_consumers do not go together: what is left out would move all "
-            "elements behind it to other rounds"
+            "on_error='skip' and num_consumers do not go together: a skipped element would move "
+            "all elements after it to other rounds"
         )
 
 

@@ -71,7 +71,7 @@ def _check_same(
         raise DatasetError(
             f"dataset_id {dataset_id!r} stands for the pipeline with the fingerprint "
             f"{known.dataset} ({state.datasets[known.dataset].outline}), not for {event.dataset} "
-            f"({event.outline}), and will for ever: register this one with another dataset_id"
+            f"({event.outline}), forever: register this one with another dataset_id"
         )
     if known.codec is not asked.codec:
         raise DatasetError(
@@ -104,7 +104,7 @@ def check_id(ctx: DecisionContext, request: OpenIterationRequest) -> None:
         raise DatasetError(
             f"dataset_id {request.dataset_id!r} stood for the pipeline with the fingerprint "
             f"{request.dataset} when from_dataset_id was called, and stands for {known.dataset} "
-            "now: the dispatcher was started anew without what it knew. Call from_dataset_id again"
+            "now: the dispatcher was restarted without its journal. Call from_dataset_id again"
         )
 
 

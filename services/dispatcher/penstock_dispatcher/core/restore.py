@@ -183,9 +183,9 @@ def _pass_number(state: JobState, number: int, provider: SplitProvider) -> Seque
 
 def _changed(pattern: FilePattern, was: ListingOutline, names: Sequence[str]) -> StateError:
     return StateError(
-        f"the files of {', '.join(pattern.patterns[:3])} are not those that the state was saved "
-        f"over, and by whose numbers it goes on: {listings.difference(was, names)}. Put back the "
-        "files that there were, or begin anew"
+        f"the files of {', '.join(pattern.patterns[:3])} are not the files of the saved state, "
+        f"which has their numbers: {listings.difference(was, names)}. Put back those "
+        "files, or begin again"
     )
 
 
@@ -220,7 +220,7 @@ def _continues(
     unheard = any(liveness.heartbeat.seq < 0 for liveness in others)
     if unheard and now < ctx.soft_state.since + REUNION:
         raise Unavailable(
-            f"the dispatcher was away, and does not know yet whether others read job "
+            f"the dispatcher was restarted, and does not know yet whether others read job "
             f"{iteration.job!r} from this saved state: try again"
         )
     # A reader whose connection was cut sends its next heartbeat by another one; a process that

@@ -188,7 +188,7 @@ def _state(
 ) -> job_state.JobState:
     acked = {n: ctx.acked(n, task) for n, task in iteration.tasks.items()}
     sums, done = current_totals(iteration, ctx.soft_state), totals(iteration, done_only=True)
-    # What missing readers acked is not known: since their last heartbeats it is in doubt.
+    # Acks of missing readers since their last heartbeats are not known.
     in_doubt = tuple(
         InDoubt((reader,), None, ctx.last_heard(reader, iteration)) for reader in missing
     )

@@ -115,9 +115,9 @@ def _vacancy(ctx: DecisionContext, entry: int, shards: int, now: float) -> str:
     remedy = "start it again at that address"
     if ctx.settings.reassign_static_tasks:
         left = max(0.0, since + ctx.settings.worker_lease - now)
-        remedy += f"; in {left:.1f} s another one goes on with it"
+        remedy += f"; in {left:.1f} s another worker runs it"
     else:
-        remedy += ", or set reassign_static_tasks at the dispatcher, and another one goes on"
+        remedy += ", or set reassign_static_tasks at the dispatcher, and another worker runs it"
     return (
         f"worker {entries[entry]} of worker_addresses{was}, which has {part} and is absent for "
         f"{now - since:.1f} s: {remedy}"

@@ -229,7 +229,7 @@ class DurableJournal(Journal):
         if self._failed is not None:
             raise JournalError(
                 f"the dispatcher cannot write {self._store.file} any more: {self._failed}; look "
-                "at the disk, then start it again: what it acknowledged is safe"
+                "at the disk, then start it again: everything that it acknowledged is safe"
             ) from self._failed
 
     async def aclose(self) -> None:

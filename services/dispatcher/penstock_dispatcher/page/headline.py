@@ -120,7 +120,7 @@ def _waiting(worst: JobView, running: Sequence[JobView]) -> Headline:
     elif worst.limit == "here":
         after += ", for an operator in the training process"
     elif worst.limit == "delivery":
-        after += ", and workers wait, too: what they make is not taken fast enough"
+        after += ", and workers wait, too: their elements are not taken fast enough"
     elif worst.waiting_for:
         after += f", for {worst.waiting_for}"
     detail = _detail(worst, running)

@@ -66,7 +66,7 @@ def _what(told: Explanation, it: IterationStats, died: str) -> str:
         case Bottleneck.HERE if told.operator:
             what = f"{told.operator} in the training process"
         case Bottleneck.DELIVERY:
-            what = "what is made to be taken"
+            what = "its elements to be taken"
         case _:
             what = it.waiting_for or told.sentence
     return f"{what}; {died}" if died else what

@@ -14,7 +14,7 @@ from penstock_dispatcher.work_dir.fact_file import FactFile
 
 NAME = "tensorflow-clients.jsonl"
 
-LOST = "after a restart TensorFlow's clients must begin anew"
+LOST = "after a restart TensorFlow's clients must begin again"
 
 
 def clients_at(work_dir: str | None, lease: float) -> TensorFlowClients:

@@ -188,7 +188,7 @@ def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
     ratios = [one.wait_ratio for one in jobs.values()]
     worst = max((one for one in ratios if one is not None), default=None)
     if worst is None and not any(one.readers for one in jobs.values()):
-        worst = 0.0  # nobody reads, so nobody waits
+        worst = 0.0  # without readers, none waits
     yield gauges(
         "penstock_worst_wait_ratio",
         "The largest wait ratio of all jobs; 0 without readers, absent if no reader reports",

@@ -75,7 +75,7 @@ def _line(fact: object) -> bytes:
 
 AGREEMENTS = "preemption.jsonl"
 
-LOST_AGREEMENTS = "after a restart trainers that were told to stop agree anew"
+LOST_AGREEMENTS = "after a restart trainers that were told to stop agree again"
 
 
 def agreements_at(work_dir: str | None) -> Agreements:

@@ -145,9 +145,9 @@ def _recalled(work_dir: Path, listing: ListingOutline, job: str) -> tuple[str, .
             return names
         why = "is damaged"
     raise JournalError(
-        f"{file} {why}: it names the {listing.count} files that job {job[:80]!r} reads, and by "
-        f"whose numbers it goes on. Restore the file from a copy; or delete {work_dir} to begin "
-        "anew: readers and workers of its jobs end with an error that says so"
+        f"{file} {why}: it names the {listing.count} files that job {job[:80]!r} reads, and "
+        f"whose numbers its state has. Restore the file from a copy; or delete {work_dir} to begin "
+        "again: readers and workers of its jobs end with an error that says so"
     )
 
 
