@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.errors import DatasetError
 
@@ -134,11 +134,15 @@ def remote_version(info: Mapping[str, Any]) -> str:
     return f"{size}.{when}"
 
 
-def parted(found: Mapping[str, Mapping[str, Any] | None], nbytes: int) -> tuple[str, ...]:
-    """Return the names of all parts of files. *found* has what fsspec told of each, if it did."""
+Info: TypeAlias = Mapping[str, Any] | None
+"""What fsspec tells of a file, if it does."""
+
+
+def parted(found: Mapping[str, Info], nbytes: int, ask: Callable[[str], Info]) -> tuple[str, ...]:
+    """Return the names of all parts of the files *found*; *ask* asks about a remote one."""
     unknown = [name for name, info in found.items() if info is None and "://" in name]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        told = dict(zip(unknown, threads.map(_remote_info, unknown), strict=True))
+        told = dict(zip(unknown, threads.map(ask, unknown), strict=True))
     names: list[str] = []
     for name, info in found.items():
         known = info or told.get(name)
@@ -159,11 +163,3 @@ def _parts_of_local(name: str, nbytes: int) -> Iterable[str]:
     if not stat.S_ISREG(found.st_mode):
         return (name,)  # a pipe has no size
     return cut(name, found.st_size, local_version(found), nbytes)
-
-
-def _remote_info(name: str) -> Mapping[str, Any]:
-    from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
-
-    fs, inner = url_to_fs(name)
-    info: Mapping[str, Any] = fs.info(inner)
-    return info

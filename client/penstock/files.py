@@ -9,16 +9,16 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
-from penstock.file_parts import PART_BYTES, braces, parted
+from penstock.file_parts import PART_BYTES, Info, braces, parted
 from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
-from penstock.stored_file import is_url, why_unread
+from penstock.stored_file import is_url, patience, why_unread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     if pattern.literal:
         if not pattern.part_bytes:
             return pattern.patterns
-        return parted(dict.fromkeys(pattern.patterns), pattern.part_bytes)
+        return _parts(op, dict.fromkeys(pattern.patterns), pattern.part_bytes)
     for one in pattern.patterns:
         matches = _glob(op, one)
         if not matches:
@@ -62,7 +62,26 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     names = sorted(found)
     if not pattern.part_bytes:
         return tuple(names)
-    return parted({name: found[name] for name in names}, pattern.part_bytes)
+    return _parts(op, {name: found[name] for name in names}, pattern.part_bytes)
+
+
+def _parts(op: str, found: Mapping[str, Info], nbytes: int) -> tuple[str, ...]:
+    return parted(found, nbytes, partial(_remote_info, op))
+
+
+def _remote_info(op: str, name: str) -> Info:
+    """Return what fsspec tells of a remote file; None if it is missing, as its reader will say."""
+    from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
+
+    try:
+        fs, inner = url_to_fs(name, **patience(name))
+        info: Mapping[str, Any] = fs.info(inner)
+    except Exception as exc:
+        why = why_unread(exc)
+        if isinstance(exc, FileNotFoundError) and not why:
+            return None
+        raise DatasetError(f"{op}: cannot read {name!r}: {why or exc}") from exc
+    return info
 
 
 def _remedy(pattern: str) -> str:

@@ -1,6 +1,9 @@
+import decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.dataset.dataset import Dataset
@@ -47,3 +50,76 @@ def test_a_missing_value_is_named(tmp_path):
     with pytest.raises(TransformError, match="column 'x' has no value in row 1"):
         list(Dataset.arrow(tmp_path / "f"))
     assert [int(e["x"]) for e in Dataset.arrow(tmp_path / "f", nulls={"x": 7})] == [1, 7]
+
+
+@pytest.mark.parametrize("make", [Dataset.arrow, Dataset.parquet])
+class TestBothFormats:
+    def write(self, make, path, table):
+        if make == Dataset.parquet:
+            pq.write_table(table, path, row_group_size=8)
+        else:
+            feather.write_feather(table, str(path), chunksize=8)
+
+    def test_only_the_row_with_a_missing_value_is_left_out(self, make, tmp_path, check_states):
+        numbers = [None if n in (0, 3, 4, 15, 19) else n for n in range(20)]
+        self.write(make, tmp_path / "f", pa.table({"n": numbers}))
+
+        whole = check_states(lambda: make(tmp_path / "f").ignore_errors(), blocks=(1, 3, 64))
+        check_states(lambda: make(tmp_path / "f"), blocks=(1, 3, 64))
+
+        assert len(whole) == 15
+        got = [int(e["n"]) for e in make(tmp_path / "f").ignore_errors()]
+        assert got == [n for n in numbers if n is not None]
+
+    def test_a_value_missing_in_a_list_is_named_by_its_column(self, make, tmp_path):
+        self.write(make, tmp_path / "f", pa.table({"v": [[1], [1, None], [2, 3]]}))
+
+        with pytest.raises(TransformError, match="in column 'v', an element cannot hold None"):
+            list(make(tmp_path / "f"))
+        assert len(list(make(tmp_path / "f").ignore_errors())) == 2
+
+    def test_moments_keep_their_nanoseconds(self, make, tmp_path):
+        columns = {
+            "t": pa.array([1234567891], pa.timestamp("ns", tz="Europe/Paris")),
+            "d": pa.array([1234567891], pa.duration("ns")),
+            "m": pa.array([1234567891], pa.time64("ns")),
+            "s": pa.array([12], pa.time32("s")),
+        }
+        with pa.ipc.new_file(str(tmp_path / "f"), pa.table(columns).schema) as file:
+            file.write_table(pa.table(columns))
+        if make == Dataset.parquet:
+            pq.write_table(pa.table(columns), tmp_path / "f")
+
+        (row,) = make(tmp_path / "f")
+
+        assert row["t"] == np.datetime64(1234567891, "ns")
+        assert row["d"] == row["m"] == np.timedelta64(1234567891, "ns")
+        assert row["s"] == np.timedelta64(12, "s")
+
+    def test_decimals_in_lists_are_floats_as_those_in_columns(self, make, tmp_path):
+        self.write(make, tmp_path / "f", pa.table({"v": [[decimal.Decimal("1.5")]]}))
+
+        (row,) = make(tmp_path / "f")
+
+        assert row["v"] == (1.5,)
+
+    def test_no_columns_are_refused_and_two_of_one_name_too(self, make, tmp_path):
+        self.write(make, tmp_path / "f", pa.table({"n": [1], "m": [2]}))
+        with pytest.raises(DatasetError, match="columns must name a column"):
+            make(tmp_path / "f", columns=[])
+        assert list(make(tmp_path / "f", columns=["n", "n"])) == [{"n": 1}]
+
+        twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+        if make == Dataset.parquet:
+            pq.write_table(twice, tmp_path / "f")
+        else:
+            with pa.ipc.new_file(str(tmp_path / "f"), twice.schema) as file:
+                file.write_table(twice)
+        with pytest.raises(DatasetError, match="has several columns named 'a'"):
+            list(make(tmp_path / "f"))
+
+    def test_a_replacement_of_another_type_is_refused(self, make, tmp_path):
+        self.write(make, tmp_path / "f", pa.table({"n": [1, None]}))
+
+        with pytest.raises(DatasetError, match=r"nulls=\{'n': 'x'\}: this cannot be put into"):
+            list(make(tmp_path / "f", nulls={"n": "x"}))

@@ -77,3 +77,9 @@ def test_the_first_part_of_a_compressed_file_has_all_of_it(tmp_path, packed):
     assert second.rows(5000) == []
     first.close()
     second.close()
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_value(tmp_path):
+    (tmp_path / "f").write_bytes(b"\xef\xbb\xbf[1]\n[2]\n")
+
+    assert [element.tolist() for element in Dataset.json_lines(tmp_path / "f")] == [[1], [2]]

@@ -1,6 +1,8 @@
 import io
 import json
+import lzma
 import tarfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,3 +145,22 @@ def test_archives_of_the_standard_library_are_read_as_it_reads_them(tmp_path, fi
     got = [(each["__key__"], each["bin"]) for each in Dataset.webdataset(tmp_path / "f.tar")]
 
     assert got == wanted
+
+
+@pytest.mark.parametrize("block", [1, 150])
+def test_samples_before_a_damage_are_kept_in_a_compressed_archive(tmp_path, block):
+    write(tmp_path / "f.tar", [(f"{n}.bin", bytes(5000)) for n in range(100)])
+    (tmp_path / "f").write_bytes(lzma.compress((tmp_path / "f.tar").read_bytes()[:400_000]))
+
+    got = Dataset.webdataset(tmp_path / "f").ignore_errors()
+
+    assert sum(len(batch["__key__"]) for batch in got.batch(block)) == 70
+
+
+def test_a_sample_behind_a_large_file_of_no_sample_is_in_one_part(tmp_path):
+    write(tmp_path / "f", [("README", bytes(9000)), *((f"{n}.bin", bytes(500)) for n in range(9))])
+    node = Dataset.webdataset(tmp_path / "f").node
+
+    parted = Dataset(replace(node, pattern=replace(node.pattern, part_bytes=4000)))
+
+    assert [sample["__key__"] for sample in parted] == [f"{n}" for n in range(9)]

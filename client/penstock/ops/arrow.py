@@ -6,16 +6,18 @@ A part has the record batches whose share of the file begins in it. State: see
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock import stored_file
 from penstock.engine.rows import Block
+from penstock.errors import ElementError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
-from penstock.ops.internal.arrow_blocks import ColumnsSource, block_of, check_columns, mapped
+from penstock.ops.internal.arrow_blocks import ColumnsSource, check_columns, mapped, pieces_of
 from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.ops.internal.file_records import BadRecordError
 from penstock.stored_file import CHUNK
 
 
@@ -52,24 +54,40 @@ class _BatchReader(PartReader):
         self._batch, self._row = place
         if place == START and self._batches:
             self._batch = self._batches[0]
-        self._block: Block | None = None
+        self._pieces: Iterator[Block | ElementError] | None = None
+        """The rows after `_left` in the record batch."""
+        self._left: Block = []
 
     def rows(self, n: int) -> Block:
         """See `PartReader.rows`."""
-        while self._batch in self._batches:
-            if self._block is None:
-                batch = self._reader.get_batch(self._batch)
-                if self._columns is not None:
-                    batch = batch.select(list(self._columns))
-                self._block = block_of(batch, self._nulls, 0)
-            block = self._block[self._row : self._row + n]
-            if len(block):
-                self._row += len(block)
-                return block
-            where = self._batches.index(self._batch) + 1
-            self._batch = self._batches[where] if where < len(self._batches) else -1
-            self._row, self._block = 0, None
-        return []
+        while not len(self._left):
+            if self._batch not in self._batches:
+                return []
+            if self._pieces is None:
+                self._pieces = self._begin()
+            piece = next(self._pieces, None)
+            if piece is None:
+                where = self._batches.index(self._batch) + 1
+                self._batch = self._batches[where] if where < len(self._batches) else -1
+                self._row, self._pieces = 0, None
+            elif isinstance(piece, ElementError):
+                raise BadRecordError(str(piece), 1)
+            else:
+                self._left = piece
+        block, self._left = self._left[:n], self._left[n:]
+        self._row += len(block)
+        return block
+
+    def _begin(self) -> Iterator[Block | ElementError]:
+        """Return the rows of the record batch from `_row` on."""
+        batch = self._reader.get_batch(self._batch)
+        if self._columns is not None:
+            batch = batch.select(list(self._columns))
+        return pieces_of(batch.slice(self._row), self._nulls, self._row)
+
+    def pass_over(self, nbytes: int) -> None:
+        """See `PartReader.pass_over`."""
+        self._row += nbytes
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""
@@ -82,7 +100,7 @@ class _BatchReader(PartReader):
 
     def close(self) -> None:
         """See `PartReader.close`."""
-        self._block = None
+        self._pieces, self._left = None, []
         self._source.close()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,6 +53,8 @@ def _value(line: bytes) -> Any:
     try:
         return _decode(line)
     except msgspec.DecodeError:
+        if line.startswith(BOM_UTF8):  # of Windows, at the start of a file
+            return _value(line.removeprefix(BOM_UTF8))
         if not _BEYOND.search(line):
             raise
         return json.loads(line)  # Python writes NaN and Infinity, which are not JSON

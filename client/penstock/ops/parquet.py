@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from penstock import stored_file
 from penstock.element import collate
 from penstock.engine.rows import Block, Rows
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.ops.internal.arrow_blocks import (
@@ -22,8 +22,10 @@ from penstock.ops.internal.arrow_blocks import (
     check_columns,
     is_utf8,
     mapped,
+    pieces_of,
 )
 from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.ops.internal.file_records import BadRecordError
 from penstock.options import check_count
 
 ROWS = 1 << 14
@@ -70,13 +72,21 @@ class _RowGroupReader(PartReader):
     def rows(self, n: int) -> Block:
         """See `PartReader.rows`."""
         if not len(self._left):
-            self._group, self._row, self._left = next(self._blocks, (self._group, self._row, []))
+            self._group, self._row, left = next(self._blocks, (self._group, self._row, []))
+            if isinstance(left, ElementError):
+                raise BadRecordError(str(left), 1)
+            self._left = left
         block, self._left = self._left[:n], self._left[n:]
         self._row += len(block)
         return block
 
-    def _read(self, groups: list[int], first: int, row: int) -> Iterator[tuple[int, int, Block]]:
-        """Yield blocks from *row* of row group *first* on, each with where it begins."""
+    def _read(
+        self, groups: list[int], first: int, row: int
+    ) -> Iterator[tuple[int, int, Block | ElementError]]:
+        """Yield blocks from *row* of row group *first* on, each with where it begins.
+
+        An error stands in the place of its element.
+        """
         for group in groups:
             if group < first:
                 continue
@@ -84,13 +94,26 @@ class _RowGroupReader(PartReader):
             size = self._batch_rows or ROWS
             seen = 0
             for batch in _of_size(self._scan(group, size), size):
-                block = block_of(batch, self._nulls, seen * (self._batch_rows or 1))
-                if self._batch_rows is not None:
-                    block = [block.stacked() if isinstance(block, Rows) else collate(block)]
-                if seen + len(block) > skip:
-                    at = max(skip - seen, 0)
-                    yield group, seen + at, block[at:]
-                seen += len(block)
+                for piece in self._pieces(batch, seen):
+                    if isinstance(piece, ElementError):
+                        if seen >= skip:
+                            yield group, seen, piece
+                        seen += 1
+                        continue
+                    if seen + len(piece) > skip:
+                        at = max(skip - seen, 0)
+                        yield group, seen + at, piece[at:]
+                    seen += len(piece)
+
+    def _pieces(self, batch: Any, seen: int) -> Iterator[Block | ElementError]:
+        if self._batch_rows is None:
+            yield from pieces_of(batch, self._nulls, seen)
+            return
+        try:
+            block = block_of(batch, self._nulls, seen * self._batch_rows)
+            yield [block.stacked() if isinstance(block, Rows) else collate(block)]
+        except ElementError as exc:
+            yield exc
 
     def _scan(self, group: int, size: int) -> Iterator[Any]:
         yield from self._fragment.subset(row_group_ids=[group]).to_batches(
@@ -101,6 +124,10 @@ class _RowGroupReader(PartReader):
         """See `PartReader.place`."""
         group, row = self._group, self._row
         return lambda back: (group, row - back)
+
+    def pass_over(self, nbytes: int) -> None:
+        """See `PartReader.pass_over`."""
+        self._row += nbytes
 
     def describe(self) -> str:
         """See `PartReader.describe`."""
@@ -141,12 +168,15 @@ def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:
 
 
 def _is_in(group: Any, part: FilePart) -> bool:
-    if part.stop is None or not group.num_columns:
+    if part.stop is None:
         return True
+    if not group.num_columns:
+        return not part.start
     columns = [group.column(i) for i in range(group.num_columns)]
     offsets = (columns[0].dictionary_page_offset, columns[0].data_page_offset)
     first = min(offset for offset in offsets if offset is not None)
     middle = first + sum(column.total_compressed_size for column in columns) // 2
+    middle = min(middle, part.size - 1)  # each row group is in one part, whatever the file says
     return bool(part.start <= middle < part.stop)
 
 

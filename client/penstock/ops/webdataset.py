@@ -32,9 +32,9 @@ from penstock.ops.internal.file_parts import (
     PartsSource,
     Place,
 )
-from penstock.ops.internal.file_records import BadRecordError
 from penstock.ops.internal.tar import BadTarError, TarMember, members
 from penstock.ops.map import Map
+from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK
 
 _KEYED = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")
@@ -64,7 +64,9 @@ class _SampleReader(PartReader):
         self._select, self._url = node.select, part.name
         self._starts: list[int] = []
         """Where each sample of the last block begins, and where the next one does."""
-        self._due: BadTarError | None = None
+        self._due: Exception | None = None
+        """The error to raise in the place of the next sample. A compressed file is not read again:
+        it only goes forward."""
         raw = stored_file.open_part(node.op, part, CHUNK)
         try:
             self._file: BinaryIO = decompressed(raw, GUESSED)
@@ -85,6 +87,8 @@ class _SampleReader(PartReader):
 
     def rows(self, n: int) -> Block:
         """See `PartReader.rows`."""
+        if self._due is not None:
+            raise self._due
         out: list[Element] = []
         self._starts = [self._next]
         try:
@@ -94,10 +98,10 @@ class _SampleReader(PartReader):
                     break
                 out.append(sample)
                 self._starts.append(self._next)
-        except (BadTarError, BadRecordError):
-            if not out:
+        except Exception as exc:
+            if not out or is_interrupt(exc):
                 raise
-            self._seek(self._next)
+            self._due = exc
         return out
 
     def _sample(self) -> Element | None:
@@ -111,6 +115,8 @@ class _SampleReader(PartReader):
                 self._ahead, self._next = member, member.header
                 return sample
             if key is None:
+                if self._stop is not None and member.header >= self._stop:
+                    return None  # the first sample of the file may begin in another part
                 key = found[0]
                 sample = {"__key__": key, "__url__": self._url}
             if self._select is not None and found[1] not in self._select:
@@ -134,10 +140,6 @@ class _SampleReader(PartReader):
         if len(data) < member.size:
             raise BadTarError(f"the archive ends in the middle of {member.name!r}")
         return data
-
-    def _seek(self, at: int) -> None:
-        self._file.seek(at)
-        self._members, self._ahead = members(self._file, at), None
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

@@ -23,7 +23,7 @@ from penstock import files
 from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.element import leaves
-from penstock.errors import FileChanged, MissingFile, StateError
+from penstock.errors import DatasetError, FileChanged, MissingFile, StateError
 from penstock.file_parts import FilePart
 from penstock.protocol.splits import Split
 
@@ -255,3 +255,21 @@ def test_a_part_names_a_file_its_bytes_and_its_version():
 
     assert FilePart.of(str(part)) == part
     assert FilePart.of("plain") == FilePart("plain", 0, None, "")
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_an_error_that_names_it(kind, tmp_path):
+    kind.write(tmp_path / "f", range(10))
+    iterator = kind.make(tmp_path / "f").iterator()
+    next(iterator)
+
+    (tmp_path / "f").unlink()
+
+    with pytest.raises(MissingFile, match=rf"there is no file '{tmp_path}/f'"):
+        list(iterator)
+
+
+def test_a_remote_file_that_cannot_be_looked_up_says_why(kind):
+    with pytest.raises(MissingFile, match=r"there is no file 'memory://none'"):
+        list(kind.make("memory://none"))
+    with pytest.raises(DatasetError, match=r"cannot read 'nosuch://x': Protocol not known"):
+        list(kind.make("nosuch://x"))

@@ -1,7 +1,13 @@
+import gzip
+import lzma
+import os
+
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.file_parts import FilePart
+from penstock.ops.internal.file_records import BadRecordError
 from penstock.ops.internal.line_parts import LineReader
 
 
@@ -46,3 +52,50 @@ def test_a_place_is_the_byte_of_a_line(tmp_path):
         reader = Lines("test", part, place)
         assert reader.rows(1) == [line]
         reader.close()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_lines_around_a_bad_one_are_kept_in_blocks_of_any_size(tmp_path, block, packed):
+    lines = [b"%d %s\n" % (n, os.urandom(500).hex().encode()) for n in range(900)]
+    lines[5] = lines[7] = b"bad\n"
+    data = b"".join(lines)
+    (tmp_path / "f").write_bytes(lzma.compress(data, preset=0) if packed else data)
+    size = (tmp_path / "f").stat().st_size
+    got = []
+
+    for start, stop in ((0, 30_000), (30_000, size)):
+        reader = Good("test", FilePart(str(tmp_path / "f"), start, stop), (0, 0))
+        while True:
+            try:
+                if not (found := reader.rows(block)):
+                    break
+                got += found
+            except BadRecordError as exc:
+                reader.pass_over(exc.nbytes)
+        reader.close()
+
+    assert got == [line for line in lines if line != b"bad\n"]
+
+
+class Good(LineReader):
+    def element(self, line):
+        if line == b"bad\n":
+            raise BadRecordError("bad", len(line))
+        return line
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_lines_before_the_cut_of_a_compressed_file_are_kept(tmp_path, block):
+    packed = gzip.compress(b"".join(b"%d\n" % n for n in range(5000)))
+    (tmp_path / "f").write_bytes(packed[: len(packed) // 2])
+    reader = Lines("test", FilePart(str(tmp_path / "f")), (0, 0))
+    got = []
+
+    with pytest.raises(EOFError):
+        while lines := reader.rows(block):
+            got += lines
+    reader.close()
+
+    assert len(got) > 1000
+    assert got == [b"%d\n" % n for n in range(len(got))]

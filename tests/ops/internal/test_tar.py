@@ -62,3 +62,41 @@ def test_a_name_that_claims_to_be_endless_is_refused():
 
     with pytest.raises(BadTarError, match="claims a name of 8589934591 bytes"):
         list(members(io.BytesIO(data), 0))
+
+
+@pytest.mark.parametrize(("kind", "size"), [(tarfile.LNKTYPE, 700), (tarfile.DIRTYPE, 4096)])
+def test_a_link_or_folder_has_no_data_whatever_size_it_tells(kind, size):
+    data = bytearray(archive(("link", b""), ("b", b"y")))
+    data[156:157] = kind
+    data[124:136] = b"%011o\0" % size
+    sealed(data)
+
+    assert [member.name for member in members(io.BytesIO(data), 0)] == ["b"]
+    assert tarfile.open(fileobj=io.BytesIO(data)).getnames() == ["link", "b"]
+
+
+def test_a_sparse_file_is_refused_with_its_name():
+    old = bytearray(archive(("a", b"x")))
+    old[156:157] = b"S"
+    with pytest.raises(BadTarError, match="'a' is a sparse file"):
+        list(members(io.BytesIO(sealed(old)), 0))
+
+    info = tarfile.TarInfo("GNUSparseFile.0/b")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "b"}
+    with pytest.raises(BadTarError, match="'b' is a sparse file"):
+        list(members(io.BytesIO(info.tobuf(tarfile.PAX_FORMAT)), 0))
+
+
+@pytest.mark.parametrize("size", [b"-0000001000", b"1_0        "])
+def test_a_size_that_is_no_number_is_refused(size):
+    data = bytearray(archive(("a", b"x")))
+    data[124:136] = size + b"\0"
+
+    with pytest.raises(BadTarError, match="malformed"):
+        list(members(io.BytesIO(sealed(data)), 0))
+
+
+def sealed(data):
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    return data

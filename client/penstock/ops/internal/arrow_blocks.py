@@ -7,8 +7,9 @@ value to put there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ class ColumnsSource(PartsSource):
         if isinstance(self.columns, str) or not all(isinstance(c, str) for c in self.columns or ()):
             raise DatasetError(f"{self.op}: columns must be a list of names, not {self.columns!r}")
         if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+            object.__setattr__(self, "columns", tuple(dict.fromkeys(self.columns)))
+            if not self.columns:
+                raise DatasetError(f"{self.op}: columns must name a column; None means all of them")
         if not isinstance(self.nulls, Mapping):
             raise DatasetError(f"{self.op}: nulls must be a dict by column, not {self.nulls!r}")
 
@@ -52,17 +55,31 @@ def block_of(batch: Any, nulls: Nulls, first: int) -> Block:
     """
     names = batch.schema.names
     columns = {name: filled(batch.column(i), name, nulls, first) for i, name in enumerate(names)}
-    pa = needed("pyarrow", "parquet and arrow")
-    arrays = {name: column_of(pa.chunked_array([column])) for name, column in columns.items()}
+    arrays = {name: _array(column) for name, column in columns.items()}
     count = batch.num_rows
     if all(isinstance(array, np.ndarray) for array in arrays.values()):
         ready = {name: read_only(array) for name, array in arrays.items()}
         return Rows(ColumnsOfBlock(ready, list(ready.values())), range(count))
     lists = [
-        _listed(columns[name]) if array is None else _read_only(array)
+        _listed(columns[name], name) if array is None else _read_only(array)
         for name, array in arrays.items()
     ]
     return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def pieces_of(batch: Any, nulls: Nulls, first: int) -> Iterator[Block | ElementError]:
+    """Yield the rows of *batch* as `block_of` makes them, and an error for each bad row."""
+    try:
+        block = block_of(batch, nulls, first)
+    except ElementError as exc:
+        half = batch.num_rows // 2
+        if not half:
+            yield exc
+            return
+        yield from pieces_of(batch.slice(0, half), nulls, first)
+        yield from pieces_of(batch.slice(half), nulls, first + half)
+    else:
+        yield block
 
 
 def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:
@@ -77,12 +94,32 @@ def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:
     if not column.null_count:
         return column
     if name in nulls:
-        return column.fill_null(pa.scalar(nulls[name], column.type))
+        try:
+            return column.fill_null(pa.scalar(nulls[name], column.type))
+        except (pa.ArrowException, TypeError, ValueError) as exc:
+            raise RefusalError(
+                f"nulls={{{name!r}: {nulls[name]!r}}}: this cannot be put into a column of type "
+                f"{column.type}: {exc}"
+            ) from exc
     row = first + int(np.flatnonzero(np.asarray(column.is_null()))[0])
     raise ElementError(
         f"column {name!r} has no value in row {row}: give one, as in nulls={{{name!r}: ...}}, "
         "choose other columns (columns=), or leave these rows out (filters=)"
     )
+
+
+def _array(column: Any) -> NDArray[Any] | list[Any] | None:
+    """Return *column* as `column_of` does, and moments and durations in the unit of the file."""
+    pa = needed("pyarrow", "parquet and arrow")
+    kind, types = column.type, pa.types
+    if types.is_time(kind):  # of the day, since midnight
+        column = column.cast(pa.int32() if types.is_time32(kind) else pa.int64())
+        column = column.cast(pa.int64()).cast(pa.duration(kind.unit))
+    elif types.is_date64(kind):
+        column = column.cast(pa.timestamp("ms"))
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    return column_of(pa.chunked_array([column]))
 
 
 def _read_only(array: NDArray[Any] | list[Any]) -> Any:
@@ -91,10 +128,17 @@ def _read_only(array: NDArray[Any] | list[Any]) -> Any:
     return [read_only(each) for each in array]
 
 
-def _listed(column: Any) -> list[Element]:
-    """Return values of a type that NumPy has no array for, one by one."""
+def _listed(column: Any, name: str) -> list[Element]:
+    """Return values of a type that NumPy has no array for, one by one.
+
+    Raises:
+        ElementError: naming the column.
+    """
     feature = _feature(column.type)
-    return [normalise(typed(value, feature, _plain)) for value in column.to_pylist()]
+    try:
+        return [normalise(typed(value, feature, _plain)) for value in column.to_pylist()]
+    except ElementError as exc:
+        raise ElementError(f"in column {name!r}, {exc}") from exc
 
 
 class _Feature:
@@ -117,13 +161,16 @@ def _feature(kind: Any) -> Any:
 def _name(text: str) -> str:
     """Return the name of an Arrow type as Hugging Face's features name it."""
     head = text.partition("[")[0]
-    named = {"double": "float64", "float": "float32", "halffloat": "float16", "date32": "date32"}
+    named = {"double": "float64", "float": "float32", "halffloat": "float16"}
+    named |= {"date32": "date32", "date64": "date64"}
     return named.get(head, text)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, Decimal):
+        return float(value)
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
@@ -150,7 +197,9 @@ def check_columns(op: str, name: str, wanted: tuple[str, ...] | None, there: lis
     Raises:
         RefusalError: naming the first that it lacks, and those that it has.
     """
-    for column in wanted or ():
+    for column in wanted or there:
+        if there.count(column) > 1:
+            raise RefusalError(f"{op}: {name} has several columns named {column!r}")
         if column not in there:
             raise RefusalError(
                 f"{op}: {name} has no column {column!r}; its columns are {', '.join(there)}"

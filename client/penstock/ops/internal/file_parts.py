@@ -114,8 +114,7 @@ class _PartsIterator(RowsIterator):
             if len(block):
                 return block
             self._leave()
-            if not stored_file.is_url(self._part.name):  # it may have been written to meanwhile
-                stored_file.check_version(self.op, self._part)
+            self._check_end()
         return []
 
     def mark(self) -> Mark:
@@ -147,6 +146,14 @@ class _PartsIterator(RowsIterator):
             self._fail(exc)
         self._place = START
         return True
+
+    def _check_end(self) -> None:
+        """Check that nobody wrote to a local file while it was read."""
+        if not stored_file.is_url(self._part.name):
+            try:
+                stored_file.check_version(self.op, self._part)
+            except OSError as exc:
+                self._fail(exc)
 
     def _read(self, n: int) -> Block:
         self._reading = True

@@ -20,6 +20,7 @@ from penstock.file_parts import FilePart
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_parts import START, PartReader, Place
 from penstock.ops.internal.file_records import BadRecordError
+from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK
 
 
@@ -41,6 +42,10 @@ class LineReader(PartReader):
             raise
         self._last: list[int] = []
         """How many bytes each line of the last block has."""
+        self._waiting: list[bytes] = []
+        """Lines that were read, from a bad one on: a compressed file only goes forward."""
+        self._due: Exception | None = None
+        """The error to raise after the lines that were read."""
 
     def _start(self, part: FilePart, place: Place) -> None:
         if place != START:
@@ -60,24 +65,33 @@ class LineReader(PartReader):
     def rows(self, n: int) -> Block:
         """See `PartReader.rows`."""
         self._last = []
-        lines = [] if self._is_over else self._lines(n)
+        lines, self._waiting = self._waiting[:n], self._waiting[n:]
+        if not lines and not self._is_over:
+            lines = self._lines(n)
         out: list[Element] = []
         for line in lines:
             try:
                 out.append(self.element(line))
             except BadRecordError:
+                self._waiting = lines[len(out) :] + self._waiting
                 if not out:
                     raise
                 break
-        if len(out) < len(lines):  # the next call begins at the bad line
-            self._file.seek(self._byte + sum(map(len, lines[: len(out)])))
         self._last = [len(line) for line in lines[: len(out)]]
         self._byte += sum(self._last)
         self._number += len(out)
         return out
 
     def _lines(self, n: int) -> list[bytes]:
-        lines = list(islice(self._file, n))
+        if self._due is not None:
+            raise self._due
+        lines: list[bytes] = []
+        try:
+            lines.extend(islice(self._file, n))
+        except Exception as exc:
+            if not lines or is_interrupt(exc):
+                raise
+            self._due = exc
         if self._stop is None or self._byte + sum(map(len, lines)) <= self._stop:
             return lines
         at, kept = self._byte, list[bytes]()
@@ -101,7 +115,7 @@ class LineReader(PartReader):
     def pass_over(self, nbytes: int) -> None:
         """See `PartReader.pass_over`."""
         self._byte, self._number = self._byte + nbytes, self._number + 1
-        self._file.seek(self._byte)
+        self._waiting = self._waiting[1:]
 
     def close(self) -> None:
         """See `PartReader.close`."""

@@ -12,6 +12,9 @@ from typing import BinaryIO
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
 _REGULAR = (b"\0", b"0", b"7")
+_WITHOUT_DATA = (b"1", b"2", b"3", b"4", b"5", b"6")
+"""Links, devices, folders and pipes: old tools write a size, but no data."""
+_SPARSE = b"S"
 _ABOUT_THE_NEXT = (b"L", b"K", b"x", b"X", b"g")
 """Kinds of members that describe the next one: a long name or link of GNU, records of pax."""
 _MOST_NAME = 1 << 20
@@ -62,9 +65,12 @@ def members(file: BinaryIO, at: int) -> Iterator[TarMember]:
             skip(file, at + size, at + padded(size))
             at += padded(size)
             continue
-        member = TarMember(
-            told.get("path") or _name(header), first, at, int(told.get("size", size))
-        )
+        name = told.get("path") or _name(header)
+        if kind == _SPARSE or any(key.startswith("GNU.sparse.") for key in told):
+            name = told.get("GNU.sparse.name", name)
+            raise BadTarError(f"{name!r} is a sparse file: make the archive without --sparse")
+        size = 0 if kind in _WITHOUT_DATA else _size(told.get("size"), size, at)
+        member = TarMember(name, first, at, size)
         if kind in _REGULAR:
             yield member
             skip(file, file.tell(), member.end)
@@ -94,15 +100,23 @@ def check(header: bytes, at: int) -> None:
         raise BadTarError(f"the checksum of the header at byte {at} is wrong")
 
 
+def _size(told: str | None, size: int, at: int) -> int:
+    """Return the size that pax records told, or *size*, that of the header."""
+    if told is None:
+        return size
+    if not (told.isascii() and told.isdigit()):
+        raise BadTarError(f"the size {told!r} of the member at byte {at} is no number")
+    return int(told)
+
+
 def number(field: bytes, at: int) -> int:
     """Return a number of a header: octal digits, or base 256."""
     if field[0] & 0x80:
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
-    digits = field.rstrip(b"\0 ").lstrip(b" ")
-    try:
-        return int(digits, 8) if digits else 0
-    except ValueError:
-        raise BadTarError(f"a number in the header before byte {at} is malformed") from None
+    digits = field.partition(b"\0")[0].strip(b" ")
+    if digits.strip(b"01234567"):
+        raise BadTarError(f"a number in the header before byte {at} is malformed")
+    return int(digits or b"0", 8)
 
 
 def records(data: bytes) -> dict[str, str]:
