@@ -46,4 +46,5 @@ def test_each_extra_that_is_named_is_one_of_the_distribution():
 
     assert set(EXTRAS.values()) <= extras.keys()
     for package, extra in EXTRAS.items():
-        assert any(line.startswith(package) for line in extras[extra]), package
+        distribution = {"PIL": "pillow"}.get(package, package)
+        assert any(line.startswith(distribution) for line in extras[extra]), package

@@ -77,7 +77,7 @@ def test_the_output_of_a_fork_is_that_of_the_process_that_asked_for_it(tmp_path)
         textwrap.dedent(
             f"""
             import os
-            from penstock.ipc.fork_client import ForkClient
+            from penstock.ipc.fork_client import CannotForkError, ForkClient
             from tests.ipc.forks import asked
             server = ForkClient({SERVER!r})
             server.start(os.environb)
@@ -111,7 +111,7 @@ def test_a_process_that_is_to_have_another_environment_is_refused(server, name):
 
 
 def test_what_is_not_loaded_is_refused(server):
-    with pytest.raises(Unavailable, match="nothing is not loaded here"):
+    with pytest.raises(CannotForkError, match="nothing is not loaded here"):
         server.fork("nothing", asked(), {}, within=WITHIN)
 
 
@@ -121,7 +121,7 @@ def test_a_server_with_threads_refuses_to_fork(monkeypatch):
     server = ForkClient(SERVER)
     server.start(os.environb)
 
-    with pytest.raises(Unavailable, match="it has 2"):
+    with pytest.raises(CannotForkError, match="it has 2"):
         server.fork("tell", asked(), {}, within=WITHIN)
 
     server.close()
@@ -129,7 +129,7 @@ def test_a_server_with_threads_refuses_to_fork(monkeypatch):
 
 CLIENT = f"""
 import os, socket, time
-from penstock.ipc.fork_client import ForkClient
+from penstock.ipc.fork_client import CannotForkError, ForkClient
 from tests.ipc.forks import asked
 
 server = ForkClient({SERVER!r})
@@ -276,7 +276,7 @@ def test_a_bound_process_and_what_it_started_end(server, end):
 
 BOUND = f"""
 import os, signal, socket
-from penstock.ipc.fork_client import ForkClient
+from penstock.ipc.fork_client import CannotForkError, ForkClient
 from tests.ipc.forks import asked
 server = ForkClient({SERVER!r})
 server.start(os.environb)

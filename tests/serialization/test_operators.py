@@ -8,6 +8,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DefinitionError
+from penstock.files import literally
 from penstock.graph.node import OPERATORS
 from penstock.graph.traversal import walk
 from penstock.serialization.fingerprint import fingerprint
@@ -77,6 +78,11 @@ EVERY_OPERATOR = {
     "fixed_length_records": build(
         "fixed_length_records", (os.devnull,), 4, header=0, footer=0, compression=""
     ),
+    "json_lines": build("json_lines", literally((os.devnull,))),
+    "webdataset": build("webdataset", literally((os.devnull,)), select=("jpg",)),
+    "parquet": build("parquet", literally(()), ("a",), {"a": 1}, [("a", ">", 3)], 4),
+    "arrow": build("arrow", literally(()), ("a",), {"a": 1}),
+    "mds": build("mds", literally(()), {"a.mds": (("n",), ("int",), (8,), 2, (("sha1", "a"),))}),
     "csv": build(
         "csv",
         (os.devnull,),

@@ -32,7 +32,7 @@ from penstock.executors.messages import (
 )
 from penstock.executors.transfer import HEAD
 from penstock.ipc.child import ProcessEnvironment
-from penstock.ipc.fork_client import ForkClient, ForkedProcess
+from penstock.ipc.fork_client import CannotForkError, ForkClient, ForkedProcess
 from penstock.ipc.framing import FramedSocket
 from penstock.ipc.shared_memory import MemoryFile
 
@@ -228,6 +228,8 @@ def _forked(server: ForkClient, files: Sequence[int]) -> ForkedProcess:
         try:
             process = server.ask(PROGRAM, replace(here, environment=environment), files)
             process.answered(START_SECONDS)
+        except CannotForkError as exc:
+            raise Unavailable(f"a process for functions cannot be started: {exc}") from exc
         except Unavailable:
             if started or not server.lost(pid):
                 raise

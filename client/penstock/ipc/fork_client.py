@@ -33,8 +33,8 @@ KEPT_FROM_ALL = b"PENSTOCK_CREDENTIALS"
 """A variable that no server gets, because some of its forks run users' code."""
 
 
-class CannotForkError(Unavailable):
-    """The server cannot soundly fork this process: another server may."""
+class CannotForkError(Exception):
+    """The server cannot soundly fork this process: another server may. Users never see it."""
 
 
 class ChildProcess(Protocol):

@@ -45,6 +45,7 @@ class Parquet(ColumnsSource):
         if self.batch_rows is not None:
             size = check_count(self.op, "batch_rows", self.batch_rows)
             object.__setattr__(self, "batch_rows", size)
+        object.__setattr__(self, "filters", _tuples(self.filters))
         _expression(self.filters)
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
@@ -189,9 +190,21 @@ def _expression(filters: Any) -> Any:
     if isinstance(filters, dataset.Expression):
         return filters
     try:
-        return parquet.filters_to_expression(filters)
+        return parquet.filters_to_expression(_rules(filters))
     except (TypeError, ValueError, AttributeError) as exc:
         raise DatasetError(
             f"parquet: filters={filters!r} cannot be used ({exc}): give tuples of a column, an "
             "operator and a value, as [('x', '>', 3)], or an expression of pyarrow"
         ) from exc
+
+
+def _rules(filters: Any) -> Any:
+    """Return filters as pyarrow takes them: a list of tuples, or a list of such lists."""
+    if not isinstance(filters, tuple) or not filters or isinstance(filters[0], str):
+        return filters
+    return [each if isinstance(each[0], str) else list(each) for each in filters]
+
+
+def _tuples(value: Any) -> Any:
+    """Return *value* with all lists in it as tuples, as a pipeline has them that travels."""
+    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value

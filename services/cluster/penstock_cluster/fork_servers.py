@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from penstock.errors import Overloaded, Unavailable
 from penstock.ipc.child import ONE_THREAD, ProcessEnvironment, pidfd
-from penstock.ipc.fork_client import ChildProcess, ForkClient
+from penstock.ipc.fork_client import CannotForkError, ChildProcess, ForkClient
 from penstock.ipc.fork_server import ForkPlan, Program
 
 FORK_WITHIN = 20.0
@@ -91,7 +91,7 @@ class ForkServers:
             OSError: when there is no room for it.
         """
         environment = {**os.environ, **variables}
-        with suppress(Unavailable, Overloaded, OSError):
+        with suppress(CannotForkError, Unavailable, Overloaded, OSError):
             if _has_pidfds():
                 return self._fork(module, environment, files)
         return start_process(module, environment, files)

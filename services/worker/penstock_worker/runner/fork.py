@@ -104,7 +104,7 @@ class RunnerForks:
         for server in self._others:
             try:
                 return await self._ask(server, files, SHARED_WITHIN, exact=True)
-            except Unavailable as exc:
+            except (CannotForkError, Unavailable) as exc:
                 log.info("starting a fork server of this worker: %s", exc)
                 self._others.clear()
         while True:
