@@ -90,9 +90,11 @@ def _place(item):
 def no_threads_of_other_tests():
     """Begin a test that counts threads without those of iterators that another test dropped.
 
-    What was dropped in a circle of references is closed when the collector comes to it.
+    What was dropped in a circle of references is closed when the collector comes to it. The pool of
+    processes keeps a thread as long as it keeps processes for later.
     """
     gc.collect()
+    process_pool.close()
     deadline = time.monotonic() + 10
     while left := [t for t in threading.enumerate() if t.name.startswith("penstock")]:
         assert time.monotonic() < deadline, f"threads that another test left: {left}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import importlib
 import io
@@ -65,6 +64,8 @@ class ProcessEnvironment:
 
 def die_with(parent: int, name: bytes) -> None:
     """Rename this process to *name*, and have the system kill it when *parent* ends."""
+    import ctypes  # noqa: PLC0415  it opens files: standard files must be there first
+
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above
@@ -96,6 +97,8 @@ def show_as(command: Sequence[str]) -> None:
     which the process, or the one that it was forked from, was started. If the system does not say
     where the command line is, nothing changes.
     """
+    import ctypes  # noqa: PLC0415  it opens files: standard files must be there first
+
     with suppress(OSError, IndexError, ValueError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         start, end = int(fields[_START]), int(fields[_END])
