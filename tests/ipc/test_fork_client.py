@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from penstock.errors import Unavailable
+from penstock.ipc import fork_client
 from penstock.ipc.fork_client import UNKNOWN
 from tests.ipc.forks import WITHIN, asked
 
@@ -127,3 +128,16 @@ def test_a_server_is_lost_also_if_there_is_another_one_by_now(server):
     assert not server.lost(server.server_pid)
     server.close()
     assert not server.lost(first)
+
+
+def test_a_long_environment_waits_for_a_server_that_still_loads(server, monkeypatch):
+    monkeypatch.setattr(fork_client, "PATIENCE", 0.05)
+    variables = {b"PENSTOCK_%d" % i: b"x" * 100_000 for i in range(8)}
+    os.kill(server.server_pid, signal.SIGSTOP)
+    later = threading.Timer(0.3, os.kill, (server.server_pid, signal.SIGCONT))
+    later.start()
+
+    process = server.fork("leave", asked(variables), {}, within=WITHIN)
+
+    assert process.wait(WITHIN) == 3
+    later.join()

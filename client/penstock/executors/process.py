@@ -226,7 +226,8 @@ def _forked(server: ForkClient, files: Sequence[int]) -> ForkedProcess:
         started = server.start(environment)
         pid = server.server_pid
         try:
-            process = server.ask(PROGRAM, replace(here, environment=environment), files)
+            there = replace(here, environment=environment)
+            process = server.ask(PROGRAM, there, files, within=START_SECONDS)
             process.answered(START_SECONDS)
         except CannotForkError as exc:
             raise Unavailable(f"a process for functions cannot be started: {exc}") from exc

@@ -264,10 +264,12 @@ class ForkClient:
         arguments: Sequence[str] = (),
         exact: bool = True,
         details: bytes = b"",
+        within: float = PATIENCE,
     ) -> ForkedProcess:
         """Ask for a process; see `Start`. It gets *files*, and shares this process's output.
 
-        The caller waits with `ForkedProcess.answered`.
+        If the environment does not fit into the socket's buffer, this waits at most *within*
+        seconds until the server reads it. The caller waits with `ForkedProcess.answered`.
 
         Raises:
             Unavailable: when the server has ended or takes no more requests.
@@ -280,7 +282,7 @@ class ForkClient:
         try:
             with theirs:
                 self._send(theirs, files)
-            with process.line(PATIENCE) as line:  # a long environment fills the socket's buffer
+            with process.line(within) as line:
                 line.send(start)
         except (ConnectionError, BlockingIOError, TimeoutError) as exc:
             raise Unavailable(f"the fork server does not answer: {exc}") from exc
@@ -305,7 +307,9 @@ class ForkClient:
             OSError: when there is no room for more files.
         """
         given = [*files.values()]
-        process = self.ask(program, surroundings, given, names=[*files], arguments=arguments)
+        process = self.ask(
+            program, surroundings, given, names=[*files], arguments=arguments, within=within
+        )
         process.answered(within)
         return process
 
