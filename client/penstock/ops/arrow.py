@@ -85,9 +85,9 @@ class _BatchReader(PartReader):
             batch = batch.select(list(self._columns))
         return pieces_of(batch.slice(self._row), self._nulls, self._row)
 
-    def pass_over(self, nbytes: int) -> None:
+    def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""
-        self._row += nbytes
+        self._row += size
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

@@ -132,9 +132,9 @@ class _ShardReader(PartReader):
         """See `PartReader.describe`."""
         return f"sample {self._at}"
 
-    def pass_over(self, nbytes: int) -> None:
+    def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""
-        self._at += nbytes
+        self._at += size
 
 
 def _content(part: FilePart) -> Any:

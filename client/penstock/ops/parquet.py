@@ -126,9 +126,9 @@ class _RowGroupReader(PartReader):
         group, row = self._group, self._row
         return lambda back: (group, row - back)
 
-    def pass_over(self, nbytes: int) -> None:
+    def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""
-        self._row += nbytes
+        self._row += size
 
     def describe(self) -> str:
         """See `PartReader.describe`."""
@@ -148,7 +148,8 @@ def _fragment(name: str) -> Any:
         return form.make_fragment(inner, fs.PyFileSystem(fs.FSSpecHandler(remote)))
     if not is_utf8(name):
         return form.make_fragment(mapped(name))
-    return form.make_fragment(name, fs.LocalFileSystem(use_mmap=True))
+    # Not mapped into memory: to read a map of a file that was cut short ends the process.
+    return form.make_fragment(name, fs.LocalFileSystem(use_mmap=False))
 
 
 def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:

@@ -56,8 +56,11 @@ class PartReader(ABC):
         first, second = self.place()(0)
         return f"at {first}, {second}"
 
-    def pass_over(self, nbytes: int) -> None:
-        """Continue after a bad record of *nbytes* bytes."""
+    def pass_over(self, size: int) -> None:
+        """Continue after a bad record.
+
+        *size* is that of its `BadRecordError`: bytes of text; 1 in formats that number elements.
+        """
         raise NotImplementedError
 
 

@@ -112,9 +112,9 @@ class LineReader(PartReader):
         """See `PartReader.describe`."""
         return f"line {self._number} from the start of its part, at byte {self._byte}"
 
-    def pass_over(self, nbytes: int) -> None:
+    def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""
-        self._byte, self._number = self._byte + nbytes, self._number + 1
+        self._byte, self._number = self._byte + size, self._number + 1
         self._waiting = self._waiting[1:]
 
     def close(self) -> None:
