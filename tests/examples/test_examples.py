@@ -189,3 +189,39 @@ def test_images_are_read_with_their_classes_and_what_is_none_is_left_out(cluster
     skipped = [file.read_text() for file in (tmp_path / "photos.skipped").rglob("*.json*")]
     assert len(skipped) == 2
     assert all("UnidentifiedImageError" in text for text in skipped)
+
+
+@pytest.mark.slow
+def test_images_of_tar_shards_are_trained_on_once_each_through_a_stop(clusters):
+    clusters.close()
+
+    stopped, ended = run("webdataset_images")
+
+    assert stopped.startswith("stopped after 48 images; the state has ")
+    assert ended == f"200 images: {dict.fromkeys(range(10), 20)} by class"
+
+
+@pytest.mark.slow
+def test_a_model_learns_from_a_parquet_table_through_a_stop(clusters):
+    clusters.close()
+
+    stopped, ended = run("parquet_table")
+
+    assert 7200 < int(stopped.removeprefix("stopped after ").removesuffix(" rows")) <= 9200
+    assert ended == "21600 rows; hours = 20.0 distance + 5.0 weight + 2.0"
+
+
+@pytest.mark.slow
+def test_texts_of_json_lines_are_packed_into_all_rows_that_they_fill_through_a_stop(clusters):
+    clusters.close()
+    made = sum(
+        len(f"This is text {i} of file {number}. ") * (1 + i % 7) + 1
+        for number in range(6)
+        for i in range(100)
+    )
+
+    stopped, ended = run("jsonl_text")
+
+    assert stopped.startswith("stopped after 80 rows; the state has ")
+    rows = int(ended.removesuffix(" rows of 128 tokens"))
+    assert made // 128 - 1 <= rows <= made // 128  # each of the two workers leaves a last row out
