@@ -49,15 +49,27 @@ class Held:
 class Block(Held):
     """The block before a loop without operators.
 
-    What revokes stops the loop: it asks before the next element.
+    What revokes stops the loop: it asks before the next element. An element that is revoked while
+    it is on its way here is left out when it comes.
     """
 
     free = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._revoked = NO_RANGES
+
+    def put(self, items: Sequence[tuple[Any, ...]]) -> None:
+        """See `Held.put`."""
+        super().put(items)
+        self.items = [item for item in self.items if item[0] not in self._revoked]
+
     def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
         """See `AckTracker.revoke`."""
         self.free = False
-        return super().revoke(choose)
+        tags = super().revoke(choose)
+        self._revoked |= tags
+        return tags
 
 
 class Operators(Held):

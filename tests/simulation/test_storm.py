@@ -19,6 +19,12 @@ def test_no_law_breaks_in_a_storm(kind):
     assert faults > 4 * 15
 
 
+@pytest.mark.parametrize("seed", [4108, 5173])
+def test_a_storm_that_once_broke_a_law_breaks_none(seed):
+    with blowing(Storm(10)):
+        assert not Kind.PLAIN.judge(seed)[0]
+
+
 def test_a_storm_is_over_with_its_block_and_follows_from_the_seed():
     with blowing(Storm(9)):
         first = Kind.PLAIN.judge(3)

@@ -4,11 +4,13 @@ import pytest
 
 from penstock.protocol.control import UnreachableWorker
 from penstock.protocol.nearness import TargetWorkers, WorkerProfile
+from penstock.protocol.ranges import RangeSet
 from penstock.reader.core import reachability
 from penstock.reader.core.effects import AskWorker, OpenTaskStream, TellLog
 from penstock.reader.core.limits import FrameLimit
 from penstock.reader.core.reachability import Vicinity
 from penstock.reader.core.session_core import NoElement
+from tests.reader.core.driven_core import LEASE
 
 
 @pytest.fixture
@@ -252,3 +254,35 @@ def test_a_worker_is_in_this_process_in_one_of_its_lives():
     assert not vicinity.reads("w:2", 5, HERE)
     vicinity.see({})
     assert not vicinity.reads("w:1", 5, HERE)
+
+
+def held(reader):
+    return reader.core.heartbeat(reader.now).reports[2].buffered
+
+
+def lose(reader):
+    reader.frame(0, 4, task=2)
+    reader.core.on_stream_broken(2, reader.core.tasks[2].subscription, "reset", reader.now)
+
+
+def test_elements_that_a_worker_cannot_ask_for_go_back_when_the_loop_is_busy_for_long(reading):
+    lose(reading)
+    pass_by(reading, 1.0)
+
+    pass_by(reading, 2 * LEASE - 1.1)
+    assert held(reading) == RangeSet.of((0, 4))
+
+    pass_by(reading, 0.1)
+    assert not held(reading)
+
+
+def test_a_loop_that_takes_elements_keeps_the_others_for_as_long_from_then(reading):
+    lose(reading)
+    pass_by(reading, 1.0)
+    reading.ask()
+
+    pass_by(reading, 2 * LEASE - 0.1)
+    assert held(reading) == RangeSet.of((1, 4))
+
+    pass_by(reading, 0.1)
+    assert not held(reading)

@@ -109,10 +109,15 @@ class Reachability:
 
     def misses(self, stream: TaskStream) -> bool:
         """Return whether the worker of *stream* is known to be unreached."""
+        return self.missed_since(stream) < inf
+
+    def missed_since(self, stream: TaskStream) -> float:
+        """Return since when the worker of *stream* is unreached; infinity if it is not known so."""
         if not self._trials or stream.worker is None or stream.answered:
-            return False
+            return inf
         trial = self._trials.get(stream.worker)
-        return trial is not None and trial.said and trial.incarnation == stream.incarnation
+        known = trial is not None and trial.said and trial.incarnation == stream.incarnation
+        return trial.since if trial is not None and known else inf
 
     def awaited(self, worker: WorkerId) -> str:
         """Return what a wait for *worker* is called in messages."""

@@ -30,6 +30,10 @@ from penstock.reader.core.task_stream import (
     only_flush,
 )
 
+RETURN_AFTER = 2
+"""Leases without an answer of a worker, and without a request of the loop, after which elements go
+back that the worker cannot ask for. A worker that died is replaced sooner."""
+
 TELL_EVERY = 60.0
 """Seconds between two log lines about skipped elements."""
 
@@ -59,6 +63,7 @@ class ReaderCore(SessionCore):
         self._order = order_of(streams, self.replay, ordered=ordered)
         self._finished = self._more_tasks = False
         self._flush_requests, self._arrivals = set[TaskId](), 0
+        self._delivered_at = LONG_AGO
         self._place = TrainerPlace(trainer)
 
     @property
@@ -96,6 +101,7 @@ class ReaderCore(SessionCore):
         if not (tracked or now < self.lease_until):
             return False
         self.acks.deliver(stream, piece)
+        self._delivered_at = now
         self.is_waiting = self.is_waiting and tracked
         self.acks.collect_soon(now)
         self._honour_recalls(now)
@@ -134,6 +140,11 @@ class ReaderCore(SessionCore):
         self._arrivals += 1
         stream.receive(frame, load, nbytes, self._arrivals)
         self._send_acks(now)
+
+    def on_tick(self, now: float) -> None:
+        """See `SessionCore.on_tick`."""
+        super().on_tick(now)
+        self._return_unasked(now)
 
     def on_recall(self, recall: Recall, now: float) -> None:
         """Requeue what the loop is not asking for, at once or when it has got its element."""
@@ -190,6 +201,16 @@ class ReaderCore(SessionCore):
                 else:
                     continue
                 self._open(stream, now)
+
+    def _return_unasked(self, now: float) -> None:
+        """Requeue elements that a worker may want back and cannot ask for, if the loop is busy."""
+        before = now - RETURN_AFTER * self.membership.lease
+        if self.is_waiting or self._delivered_at > before:
+            return
+        for stream in self._streams.values():
+            if stream.buffered and self.reachability.missed_since(stream) <= before:
+                stream.recalled = True
+        self._honour_recalls(now)
 
     def _only_flush(self, now: float) -> bool:
         """Return whether operators must work with the elements that they have."""
