@@ -33,7 +33,7 @@ from simulated_peers import Answers, Reader, Worker, read, work
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
@@ -104,7 +104,9 @@ class Process:
 
 async def opened(client: DispatcherClient, dataset: DatasetId, job: str) -> IterationId:
     """Open a job of that name, and return its pass."""
-    request = OpenIterationRequest(versions(), dataset, Mode.DYNAMIC, job, 1, Codec.NONE)
+    request = OpenIterationRequest(
+        versions(), JobParameters(dataset, Mode.DYNAMIC, Codec.NONE), job, 1
+    )
     return (await client.open_iteration(request)).iteration
 
 

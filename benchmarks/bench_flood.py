@@ -46,9 +46,8 @@ async def main():
             while time.monotonic() < until:
                 number += 1
                 job = f"{name}-{number}"
-                request = OpenIterationRequest(
-                    versions(), fingerprint, Mode.DYNAMIC, job, 0, Codec.NONE
-                )
+                asked = JobParameters(fingerprint, Mode.DYNAMIC, Codec.NONE)
+                request = OpenIterationRequest(versions(), asked, job, 0)
                 try:
                     await client.open_iteration(request)
                     opened += 1

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from measure import Figure, arguments, show
 
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
@@ -91,7 +91,9 @@ class Dispatcher:
     def read(self, name: str | None) -> None:
         """Read one pass of job *name* to its end."""
         self.calls += 1
-        request = OpenIterationRequest(VERSIONS, DATASET, Mode.DYNAMIC, name, 1, Codec.NONE)
+        request = OpenIterationRequest(
+            VERSIONS, JobParameters(DATASET, Mode.DYNAMIC, Codec.NONE), name, 1
+        )
         opened = self.tell(OpenIteration(self.calls, request, self.calls))
         iteration = IterationId(opened.iteration)  # type: ignore[attr-defined]
         session = f"s{self.calls}"

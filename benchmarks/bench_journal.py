@@ -22,7 +22,7 @@ from measure import arguments, in_turn, seconds, show
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
 from penstock.runtime.settings import to_env
 from penstock.runtime.versions import versions
@@ -81,7 +81,9 @@ def _decision(config: DispatcherConfig) -> Callable[[], float]:
             times = []
             for _ in range(DECISIONS):
                 name = f"job {next(names)}"
-                request = OpenIterationRequest(versions(), dataset, Mode.OFF, name, 0, Codec.NONE)
+                request = OpenIterationRequest(
+                    versions(), JobParameters(dataset, Mode.OFF, Codec.NONE), name, 0
+                )
                 began = time.perf_counter()
                 await dispatcher.open_iteration(request)
                 times.append(time.perf_counter() - began)

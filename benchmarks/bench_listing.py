@@ -15,7 +15,7 @@ from typing import Any
 from measure import Figure, arguments, seconds, show
 
 from penstock.files import order
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, WorkerHeartbeat
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
@@ -103,7 +103,9 @@ def _run(names: tuple[str, ...]) -> tuple[float, ...]:
     loop.tell(RegisterDataset(Call(1), VERSIONS, DatasetId("d"), (stream,), ""))
     for i in range(TASKS):
         loop.tell(WorkerHeartbeat(WorkerId(f"w{i}"), 1, -1, versions=VERSIONS))
-    request = OpenIterationRequest(VERSIONS, DatasetId("d"), Mode.DYNAMIC, "j", 1, Codec.NONE)
+    request = OpenIterationRequest(
+        VERSIONS, JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE), "j", 1
+    )
     signal = OpenIteration(Call(2), request, 5)
     loop.busy = loop.written = 0.0
     (wanted,) = (e for e in loop.tell(signal) if isinstance(e, ListSourceFiles))

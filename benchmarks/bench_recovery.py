@@ -19,13 +19,13 @@ from pathlib import Path
 
 from measure import Figure, arguments, in_turn, measure, show
 
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint, Codec, IterationId, Mode, TaskId, WorkerId
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.datasets import DatasetRegistered
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal.journal import DurableJournal, open_journal

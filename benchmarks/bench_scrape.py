@@ -12,7 +12,7 @@ import asyncio
 from measure import Figure, arguments, in_turn, measure, seconds, show
 from prometheus_client import CollectorRegistry, generate_latest
 
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions, WorkerId
@@ -45,7 +45,9 @@ async def _figures(tasks: int, runs: int) -> list[Figure]:
     core.handle(RegisterDataset(Call(1), VERSIONS, DatasetId("d"), (stream,), ""), 0.0)
     for i in range(tasks):
         core.handle(WorkerHeartbeat(WorkerId(f"w{i}"), 1, -1, versions=VERSIONS), 0.0)
-    request = OpenIterationRequest(VERSIONS, DatasetId("d"), Mode.DYNAMIC, "j", 1, Codec.NONE)
+    request = OpenIterationRequest(
+        VERSIONS, JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE), "j", 1
+    )
     core.handle(OpenIteration(Call(2), request, 5), 0.0)
     (iteration,) = core.state.iterations
     core.handle(ReaderHeartbeat(iteration, "r", None, 1, {}, None), 0.0)

@@ -5,7 +5,6 @@ from contextlib import aclosing, asynccontextmanager
 
 from penstock.definition import encode
 from penstock.errors import PenstockError
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import Codec, Mode, WorkerId
 from penstock.runtime.versions import versions
@@ -13,6 +12,7 @@ from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import dispatching
+from tests.openings import opening
 
 VERSIONS = versions()
 FAST = DispatcherConfig(worker_timeout=0.5, heartbeat_interval=0.1, client_timeout=0.6)
@@ -111,4 +111,4 @@ async def register(api, dataset):
 
 
 def request(dataset, mode=Mode.DYNAMIC, job=None, repetition=1):
-    return OpenIterationRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)
+    return opening(VERSIONS, dataset, mode, job, repetition, Codec.NONE)

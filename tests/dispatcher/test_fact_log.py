@@ -2,12 +2,12 @@
 
 import pytest
 
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import SaveResult
 from penstock.protocol.ranges import NOTHING_ACKED
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core.datasets import DatasetForgotten, IdRegistered
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
     IterationDeleted,

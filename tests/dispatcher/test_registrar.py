@@ -16,6 +16,7 @@ from penstock.protocol.types import Codec
 from penstock_dispatcher.work_dir import definition_store
 from tests.dispatcher.durable_dispatcher import living
 from tests.dispatcher.running_dispatcher import FAST, VERSIONS, register, request
+from tests.openings import changed
 
 PIPELINE = Dataset.range(10).map(lambda x: x + 1)
 DEFINITION = encode(PIPELINE.node)
@@ -96,7 +97,7 @@ async def test_ids_that_are_none_are_refused(api):
 async def test_jobs_read_by_an_id_from_any_python(opening):
     api, body = await opening()
     dataset = await registered(api)
-    by_id = replace(request(dataset, job="dataset_id=corpus/j"), dataset_id="corpus")
+    by_id = changed(request(dataset, job="dataset_id=corpus/j"), dataset_id="corpus")
     other = replace(VERSIONS, python="3.99.1")
 
     first = await api.open_iteration(by_id)
@@ -113,9 +114,9 @@ async def test_reading_by_an_id_needs_that_it_stands_for_the_dataset(api):
     other = await register(api, Dataset.range(3))
 
     with pytest.raises(UnknownDataset, match="'nobody'"):
-        await api.open_iteration(replace(request(dataset), dataset_id="nobody"))
+        await api.open_iteration(changed(request(dataset), dataset_id="nobody"))
     with pytest.raises(DatasetError, match="Call from_dataset_id again"):
-        await api.open_iteration(replace(request(other), dataset_id="corpus"))
+        await api.open_iteration(changed(request(other), dataset_id="corpus"))
 
 
 async def test_ids_outlast_a_restart(config):
@@ -126,7 +127,7 @@ async def test_ids_outlast_a_restart(config):
     async with living(config) as (api, journal):
         assert journal.state.registrations["corpus"].explicit
         assert await api.find_dataset("corpus") == before
-        opened = await api.open_iteration(replace(request(dataset), dataset_id="corpus"))
+        opened = await api.open_iteration(changed(request(dataset), dataset_id="corpus"))
         assert opened.iteration
         with pytest.raises(DatasetError, match="forever"):
             await registered(api, OTHER)

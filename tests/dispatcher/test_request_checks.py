@@ -6,17 +6,18 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import DefinitionError, Refused
-from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.calls import Registration
 from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, SplitRequest, WorkerHeartbeat
 from penstock.protocol.loop_time import LoopTime, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import request_checks
+from tests.openings import changed, opening
 
 LONG = "x" * 1025
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
-OPEN = OpenIterationRequest(VERSIONS, "set", Mode.OFF, "job", 0, Codec.NONE)
+OPEN = opening(VERSIONS, "set", Mode.OFF, "job", 0, Codec.NONE)
 BEAT = ReaderHeartbeat(1, "token", None, 0)
 WORKER = WorkerHeartbeat("w:1", 1, -1, versions=VERSIONS)
 
@@ -62,7 +63,7 @@ def test_an_id_is_short_and_printable_and_its_spec_has_a_bound():
 )
 def test_a_long_name_in_a_request_is_refused(changes):
     with pytest.raises(Refused, match="1025 bytes, and a name may take 1024"):
-        request_checks.check_opening(replace(OPEN, **changes))
+        request_checks.check_opening(changed(OPEN, **changes))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from tests.dispatcher.running_dispatcher import (
     request,
     worker_stream,
 )
+from tests.openings import changed
 
 
 async def test_a_pass_from_registration_to_its_end(api):
@@ -221,7 +222,7 @@ async def test_what_cannot_be_opened_is_refused(api, changes, kind, words):
     dataset = await register(api, Dataset.range(3))
 
     with pytest.raises(kind, match=words):
-        await api.open_iteration(replace(request(dataset), **changes))
+        await api.open_iteration(changed(request(dataset), **changes))
 
 
 async def test_storage_that_cannot_be_listed_is_named(api):

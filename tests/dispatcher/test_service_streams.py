@@ -35,6 +35,7 @@ from tests.dispatcher.running_dispatcher import (
     request,
     worker_stream,
 )
+from tests.openings import changed
 
 
 async def open_pass(api, elements=3):
@@ -280,7 +281,7 @@ async def test_a_worker_whose_stream_broke_but_that_answers_is_kept_for_its_leas
 
 async def test_trainers_share_a_pass_and_each_is_told_of_its_own_end(api):
     dataset = await register(api, Dataset.range(10))
-    shared = replace(request(dataset, job="j"), trainer="a", when_full="wait")
+    shared = changed(request(dataset, job="j"), trainer="a", when_full="wait")
     opened = await api.open_iteration(shared)
     views, readers = {}, {}
     async with worker_stream(api) as worker, AsyncExitStack() as stack:

@@ -7,7 +7,6 @@ import pytest
 from penstock import Dataset
 from penstock.definition import encode
 from penstock.errors import Overloaded
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
 from penstock.reader.session.line import call_dispatcher
 from penstock.runtime.versions import versions
@@ -15,12 +14,13 @@ from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher import DispatcherConfig, DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
+from tests.openings import opening
 
 VERSIONS = versions()
 
 
 def _request(fingerprint, job):
-    return OpenIterationRequest(VERSIONS, fingerprint, Mode.DYNAMIC, job, 0, Codec.NONE)
+    return opening(VERSIONS, fingerprint, Mode.DYNAMIC, job, 0, Codec.NONE)
 
 
 async def _flood(address, definition, jobs):

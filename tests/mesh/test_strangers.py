@@ -24,7 +24,6 @@ from penstock import Dataset
 from penstock.credentials.caller import LocalCaller
 from penstock.definition import encode
 from penstock.errors import Unavailable
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Subscribe
 from penstock.protocol.ranges import NO_RANGES, AckedSet
@@ -39,6 +38,7 @@ from penstock.wire.worker import HEALTH, READ
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
+from tests.openings import opening
 from tests.wire import raw_http2
 
 FLOOD = 2000
@@ -226,7 +226,7 @@ def opened(mesh, dataset, job):
 
     async def register(dispatcher):
         name = await dispatcher.register_dataset(definition, versions())
-        wanted = OpenIterationRequest(versions(), name, Mode.DYNAMIC, job, 0, Codec.NONE)
+        wanted = opening(versions(), name, Mode.DYNAMIC, job, 0, Codec.NONE)
         return (await dispatcher.open_iteration(wanted)).iteration
 
     with LoopThread.shared() as loop:

@@ -4,9 +4,9 @@ import pytest
 
 from penstock.errors import DatasetError
 from penstock.protocol.cache import WhenFull
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.rounds import Remainder
-from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions
+from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock.reader.agreement import (
     Coordination,
     CrossTrainerCache,
@@ -16,6 +16,8 @@ from penstock.reader.agreement import (
     is_ordered,
     trainer_of,
 )
+
+PARAMETERS = JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE)
 
 
 def given(index=None, consumers=None, job="j", **changes):
@@ -33,9 +35,7 @@ def test_a_consumer_says_who_it_is_and_what_all_agree_on():
 
     assert asked == Coordination(1, 4, Remainder.PAD, False, 0, 7)
 
-    versions = Versions(2, "3.11", "0")
-    request = OpenIterationRequest(versions, DatasetId("d"), Mode.OFF, "j", 0, Codec.NONE)
-    sent = asked.requested(request)
+    sent = asked.requested(PARAMETERS)
     assert (sent.num_consumers, sent.remainder, sent.ordered, sent.patience) == (4, "pad", False, 0)
 
 
@@ -90,10 +90,8 @@ def test_trainers_that_share_a_window_have_no_one_order():
 
 def test_consumers_of_one_order_read_no_rounds():
     asked = given(1, 4, ordered=True).without_rounds()
-    versions = Versions(2, "3.11", "0")
-    request = OpenIterationRequest(versions, DatasetId("d"), Mode.DYNAMIC, "j", 0, Codec.NONE)
 
-    sent = asked.requested(request)
+    sent = asked.requested(PARAMETERS)
 
     assert (sent.ordered, sent.stride, sent.num_consumers) == (True, 4, None)
     assert asked.consumer(first=True).strided
@@ -119,11 +117,7 @@ def test_a_trainer_says_who_it_is_and_what_all_agree_on():
     asked = trainer_of(CrossTrainerCache("one"), "wait", "j", coordinated=False)
 
     assert asked == Trainer("one", WhenFull.WAIT)
-    versions = Versions(2, "3.11", "0")
-    sent = asked.requested(
-        OpenIterationRequest(versions, DatasetId("d"), Mode.OFF, "j", 0, Codec.NONE)
-    )
-    assert (sent.trainer, sent.when_full) == ("one", "wait")
+    assert asked.requested(PARAMETERS).when_full == "wait"
 
 
 def test_without_a_cache_there_is_no_trainer():
@@ -147,22 +141,17 @@ def test_a_cache_that_contradicts_other_arguments_is_named_with_a_remedy(
         trainer_of(cache, when_full, job, coordinated=coordinated)
 
 
-REQUEST = OpenIterationRequest(
-    Versions(PROTOCOL, "3.11", "0"), "d", Mode.DYNAMIC, "j", 1, Codec.NONE
-)
-
-
 @pytest.mark.parametrize("most", [None, 0, 7])
 def test_what_is_asked_for_is_requested(most):
     asked = error_policy_of("skip", most, coordinated=False)
 
-    sent = asked.requested(REQUEST)
+    sent = asked.requested(PARAMETERS)
 
     assert (sent.on_error, sent.max_errors) == ("skip", most)
 
 
 def test_errors_are_raised_unless_something_else_is_asked_for():
-    sent = error_policy_of("raise", None, coordinated=True).requested(REQUEST)
+    sent = error_policy_of("raise", None, coordinated=True).requested(PARAMETERS)
 
     assert (sent.on_error, sent.max_errors) == ("raise", None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.protocol.calls import OpenIterationRequest
+from openings import opening
+
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode, TaskId
 from simulation.cache_ledger import CacheLedger, TrainerTaken
@@ -92,7 +93,7 @@ class CacheMesh(Torment):
         plan, index, trainer = self.plan, int(name[1:]), self.trainers[name]
         session = f"{name}.{self.lives[name]}"
         self.ledger.trainers[session] = trainer
-        request = OpenIterationRequest(
+        request = opening(
             VERSIONS,
             DatasetId("fingerprint"),
             Mode.DYNAMIC if plan.dynamic else Mode.OFF,

@@ -61,7 +61,7 @@ class SimConsumer(TrainingProcess):
     def begin(self, answer: OpenIterationReply) -> None:
         """See `TrainingProcess.begin`."""
         spec, iteration = self.spec, answer.iteration
-        count = spec.request.num_consumers
+        count = spec.request.parameters.num_consumers
         assert count is not None
         self.start_round = self._start_round(self, iteration)
         consumer = Consumer(spec.index, count, self.start_round)

@@ -151,9 +151,9 @@ class SimDispatcher(Process):
         if isinstance(request, DrainWorker):
             self.handle(replace(request, call=call))
             return
-        if request.dataset not in self.core.state.datasets:
+        if request.parameters.dataset not in self.core.state.datasets:
             register = RegisterDataset(
-                Call(-1), request.versions, request.dataset, self.streams, ""
+                Call(-1), request.versions, request.parameters.dataset, self.streams, ""
             )
             self.handle(register)
         self.handle(OpenIteration(call, request, self.world.chance.getrandbits(40)))

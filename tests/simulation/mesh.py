@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from openings import opening
+
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode
@@ -88,9 +90,7 @@ class Mesh(Torment):
 
     def request(self, restore: bytes) -> OpenIterationRequest:
         """Return what readers ask for."""
-        return OpenIterationRequest(
-            VERSIONS, DATASET, self.mode, "job", 0, Codec.NONE, restore=restore
-        )
+        return opening(VERSIONS, DATASET, self.mode, "job", 0, Codec.NONE, restore=restore)
 
     def gone(self, process: Process) -> None:
         """Start again what has ended, some time later; a reader only if the pass goes on."""

@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from random import Random
 
+from openings import changed
+
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
@@ -73,7 +75,7 @@ class OrderedMesh(Mesh):
 
     def request(self, restore: bytes) -> OpenIterationRequest:
         """See `Mesh.request`."""
-        return replace(super().request(restore), ordered=True, stride=self.stride)
+        return changed(super().request(restore), ordered=True, stride=self.stride)
 
 
 class _InOrder(Ledger):

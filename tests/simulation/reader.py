@@ -64,13 +64,13 @@ class SimReader(TrainingProcess):
     @property
     def consumer(self) -> int | None:
         """Which consumer it is, of one order that goes to several: the next reader is the next."""
-        stride = self.spec.request.stride
+        stride = self.spec.request.parameters.stride
         return None if stride is None else int(self.name[1:]) % stride
 
     def begin(self, answer: OpenIterationReply) -> None:
         """See `TrainingProcess.begin`."""
         frames = self.spec.frames
-        ordered = self.spec.request.ordered
+        ordered = self.spec.request.parameters.ordered
         few = TaskFrameLimit if ordered else FrameLimit
         limit = few(frames) if frames else ByteLimit(1 << 20)
         trainer = self.spec.request.trainer or ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.protocol.calls import OpenIterationRequest
+from openings import opening
+
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock_dispatcher.core import rounds_record
@@ -118,7 +119,7 @@ class RoundsMesh(Torment):
         """See `Torment.launch`."""
         plan, index, life = self.plan, int(name[1:]), self.lives[name]
         mode = Mode.DYNAMIC if plan.dynamic else Mode.OFF
-        request = OpenIterationRequest(
+        request = opening(
             VERSIONS,
             DatasetId("fingerprint"),
             mode,

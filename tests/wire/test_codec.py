@@ -28,6 +28,7 @@ from penstock.wire import dispatcher, worker
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
 from penstock.wire.rpc import StreamRpc, UnaryRpc
+from tests.openings import opening
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 SCALARS = {
@@ -167,7 +168,7 @@ def test_runs_that_are_none_are_refused_where_they_arrive(spans):
 
 
 def request(**changes):
-    base = OpenIterationRequest(
+    base = opening(
         Versions(PROTOCOL, "3.11", "0.1"), DatasetId("d"), Mode.OFF, "job", 0, Codec.NONE
     )
     return dataclasses.replace(base, **changes)
@@ -186,8 +187,10 @@ def test_what_protobuf_cannot_say_is_refused_where_it_is_sent(changes):
     [
         b"\xff\xff",
         b"GET / HTTP/1.1\r\n",
-        dispatcher_pb2.OpenIterationRequest(dataset="no mode").SerializeToString(),
-        dispatcher_pb2.OpenIterationRequest(mode=99, codec=1).SerializeToString(),
+        dispatcher_pb2.OpenIterationRequest(job_name="no parameters").SerializeToString(),
+        dispatcher_pb2.OpenIterationRequest(
+            parameters=dispatcher_pb2.JobParameters(mode=99, codec=1)
+        ).SerializeToString(),
     ],
 )
 def test_bytes_that_are_no_message_are_refused_where_they_arrive(data):

@@ -7,7 +7,6 @@ import pytest
 from penstock import errors
 from penstock.protocol.calls import (
     OpenIterationReply,
-    OpenIterationRequest,
     RegisteredDataset,
     Registration,
 )
@@ -24,6 +23,7 @@ from penstock.protocol.splits import Split
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, ReaderStatus, Versions
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0.1")
 TREE = [
@@ -149,7 +149,7 @@ async def test_ids_cross_with_what_is_known_of_them(dispatcher):
 
 
 async def test_an_iteration_is_opened(dispatcher):
-    request = OpenIterationRequest(VERSIONS, "d", Mode.OFF, None, 3, Codec.NONE)
+    request = opening(VERSIONS, "d", Mode.OFF, None, 3, Codec.NONE)
 
     assert await dispatcher.open_iteration(request) == OpenIterationReply(3, "private", 0.5, 30.0)
 

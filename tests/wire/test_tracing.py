@@ -10,11 +10,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from penstock import errors
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest, Registration
+from penstock.protocol.calls import OpenIterationReply, Registration
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock.wire import tracing
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0.1")
 CLIENT, SERVER = 3, 2
@@ -102,14 +103,7 @@ def pair(collector, method):
 
 
 def asked():
-    return OpenIterationRequest(
-        dataset="d-1",
-        mode=Mode.DYNAMIC,
-        job_name="train",
-        repetition=0,
-        versions=VERSIONS,
-        codec=Codec.NONE,
-    )
+    return opening(VERSIONS, "d-1", Mode.DYNAMIC, "train", 0, Codec.NONE)
 
 
 async def test_both_sides_of_a_call_are_spans_of_one_trace(collector, traced):

@@ -102,40 +102,52 @@ class OnError(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class JobParameters:
+    """The parameters that all readers of a job agree on."""
+
+    dataset: DatasetId
+    mode: Mode
+    codec: Codec
+    num_consumers: int | None = None
+    """In coordinated reads: how many consumers there are."""
+    shared_cache: bool = False
+    """Whether trainers share the elements. The dispatcher sets it if a request has a trainer."""
+    target_workers: str = "AUTO"
+    ordered: bool = False
+    remainder: str = "drop"
+    patience: int | None = None
+    when_full: str = ""
+    """If trainers share the elements: a value of `penstock.protocol.cache.WhenFull`."""
+    dataset_id: str = ""
+    """The id by which *dataset* is read; empty for a reader that has the pipeline itself."""
+    on_error: str = OnError.RAISE.value
+    max_errors: int | None = None
+    """How many failing elements a pass may skip; None allows any number."""
+    shards: int = 0
+    """In static sharding: the number of fixed parts, which the dispatcher sets."""
+    stride: int | None = None
+    """In ordered reads without rounds: the number of consumers n; each gets every n-th element."""
+    seed: int | None = None
+    """The seed that readers gave for the job; None lets the dispatcher draw one."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenIterationRequest:
     """A reader asks for pass *repetition* of the job *job_name*; missing ones are created.
 
     Without a name, the job is private to this call. An existing job must have been made with
-    the same dataset and parameters. Without a *seed*, a new job gets a new one.
+    the same parameters.
     """
 
     versions: Versions
-    dataset: DatasetId
-    mode: Mode
+    parameters: JobParameters
     job_name: str | None
     repetition: int
-    codec: Codec
-    num_consumers: int | None = None
     trainer: str | None = None
-    target_workers: str = "AUTO"
-    ordered: bool = False
-    remainder: str = "drop"
     restore: bytes = b""
     """A job's saved state to continue from: `SaveResult.state` of a save."""
     replaces: tuple[str, ...] = ()
     """Session ids of readers that stop reading and leave when this request succeeds."""
-    patience: int | None = None
-    when_full: str = ""
-    """If the job has a *trainer*: a value of `penstock.protocol.cache.WhenFull`."""
-    dataset_id: str = ""
-    """The id by which *dataset* is read; empty for a reader that has the pipeline itself."""
-    on_error: str = ""
-    """A value of `OnError`; empty means raise."""
-    max_errors: int | None = None
-    """How many failing elements a pass may skip; None allows any number."""
-    stride: int | None = None
-    """In ordered reads without rounds: the number of consumers n; each gets every n-th element."""
-    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ SHARD_HINT = -1
 """Stands in `Dataset.shard` for the number of workers, under `ShardingPolicy.HINT`."""
 
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The version of all messages. Added fields and messages keep it."""
 
 Uint64: TypeAlias = Annotated[int, "uint64"]

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import DatasetError
 from penstock.options import check_count
 from penstock.protocol.cache import WhenFull
-from penstock.protocol.calls import OnError, OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OnError
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.rounds import Remainder
@@ -36,12 +36,12 @@ class Coordination:
     strided: bool = False
     """Whether consumers get every n-th element of one order each, and read no rounds."""
 
-    def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
-        """Return *request* with what all consumers must agree on."""
+    def requested(self, asked: JobParameters) -> JobParameters:
+        """Return *asked* with what all consumers must agree on."""
         if self.strided:
-            return replace(request, ordered=True, stride=self.consumers)
+            return replace(asked, ordered=True, stride=self.consumers)
         return replace(
-            request,
+            asked,
             num_consumers=self.consumers,
             remainder=self.remainder.value,
             ordered=self.ordered,
@@ -207,9 +207,9 @@ class Trainer:
     name: str
     when_full: WhenFull
 
-    def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
-        """Return *request* with what all trainers must agree on."""
-        return replace(request, trainer=self.name, when_full=self.when_full.value)
+    def requested(self, asked: JobParameters) -> JobParameters:
+        """Return *asked* with what all trainers must agree on."""
+        return replace(asked, when_full=self.when_full.value)
 
 
 def trainer_of(
@@ -258,9 +258,9 @@ class ErrorPolicy:
         """Whether elements may be left out."""
         return self.on_error is OnError.SKIP
 
-    def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
-        """Return *request* with what all readers must agree on."""
-        return replace(request, on_error=self.on_error.value, max_errors=self.most)
+    def requested(self, asked: JobParameters) -> JobParameters:
+        """Return *asked* with what all readers must agree on."""
+        return replace(asked, on_error=self.on_error.value, max_errors=self.most)
 
 
 def error_policy_of(

@@ -21,7 +21,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.graph.run import seed_of_pass
 from penstock.graph.traversal import epochs_of, options_of
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock.reader.agreement import Coordination, ErrorPolicy, Trainer
@@ -269,26 +269,21 @@ class Distribute(Node):
             on_finished = "warn"  # a task on a worker reads again what its last attempt read
 
         def spec_of(dataset: DatasetId, repetition: int) -> ReadSpec:
-            request = OpenIterationRequest(
-                versions(),
+            asked = JobParameters(
                 dataset if known is None else DatasetId(known.definition.fingerprint),
                 Mode(self.mode),
-                self.job_name,
-                repetition,
                 Codec(self.codec),
                 target_workers=self.target_workers,
-                restore=restore,
-                replaces=replaces,
                 dataset_id="" if known is None else known.dataset_id,
                 ordered=self.ordered,
                 seed=seed,
             )
-            request = self.errors.requested(request)
-            consumer, trainer = None, ""
+            asked = self.errors.requested(asked)
+            consumer, trainer = None, None
             if self.trainer is not None:
-                request, trainer = self.trainer.requested(request), self.trainer.name
+                asked, trainer = self.trainer.requested(asked), self.trainer.name
             if given is not None:
-                request = given.requested(request)
+                asked = given.requested(asked)
                 consumer = given.consumer(first=self.passes.first)
             if self.credentials is not None:  # this may be another process than it was made in
                 choose(self.address, self.credentials)
@@ -296,13 +291,14 @@ class Distribute(Node):
                 self.address,
                 self.remote.definition.to_bytes,
                 partial(largest_part, self.remote.node),
-                request,
+                OpenIterationRequest(
+                    versions(), asked, self.job_name, repetition, trainer, restore, replaces
+                ),
                 self.max_frames,
                 self.timeout,
                 self.writable,
                 "ignore" if self.passes.takes_part else on_finished,
                 consumer,
-                trainer,
                 self.transport,
             )
 

@@ -125,7 +125,8 @@ def _named(message: Any) -> dict[str, str | int]:
     found = {}
     for attribute, fields in _FIELDS:
         for field in fields:
-            value = getattr(message, field, None)
+            holder = message if hasattr(message, field) else getattr(message, "parameters", None)
+            value = getattr(holder, field, None)
             if isinstance(value, str | int) and value != "":
                 found[attribute] = value
                 break

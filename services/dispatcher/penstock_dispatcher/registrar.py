@@ -152,11 +152,11 @@ class Registrar:
         Raises:
             UnknownDataset: the client registers it, and tries again.
         """
-        if request.dataset_id:
-            await self._ask(lambda call: FindDataset(call, request.dataset_id))
-            await self.definition(request.dataset)
+        dataset, dataset_id = request.parameters.dataset, request.parameters.dataset_id
+        if dataset_id:
+            await self._ask(lambda call: FindDataset(call, dataset_id))
+            await self.definition(dataset)
             return
-        dataset = request.dataset
         await self.definition(dataset, request.versions.minor)  # it is there, and whole
         if dataset in self._core.state.datasets:
             return

@@ -71,15 +71,16 @@ def check_dataset_id(dataset_id: str) -> None:
 def check_opening(request: OpenIterationRequest) -> None:
     """Refuse names that are too long; raises as `check_versions` does."""
     check_versions("the client", request.versions)
+    asked = request.parameters
     for what, text in (
-        ("dataset", request.dataset),
-        ("dataset_id", request.dataset_id),
+        ("dataset", asked.dataset),
+        ("dataset_id", asked.dataset_id),
         ("job_name", request.job_name),
         ("trainer", request.trainer),
-        ("target_workers", request.target_workers),
-        ("remainder", request.remainder),
-        ("when_full", request.when_full),
-        ("on_error", request.on_error),
+        ("target_workers", asked.target_workers),
+        ("remainder", asked.remainder),
+        ("when_full", asked.when_full),
+        ("on_error", asked.on_error),
     ):
         if text is not None:
             check_name(what, text)

@@ -1,6 +1,6 @@
 """A job around the dispatcher's core, in virtual time: a test says what happens."""
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.control import (
     Assignment,
     ReaderHeartbeat,
@@ -28,6 +28,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -85,7 +86,7 @@ class DrivenJob:
         """Open the pass, or another; return the reply."""
         self.calls += 1
         wanted = {"job_name": "j", "repetition": 1, **self.parameters, **changed}
-        request = OpenIterationRequest(VERSIONS, "d", self.mode, codec=Codec.NONE, **wanted)
+        request = opening(VERSIONS, "d", self.mode, codec=Codec.NONE, **wanted)
         self.tell(OpenIteration(self.calls, request, 5))
         return self.replies[self.calls]
 
@@ -177,7 +178,7 @@ class OneReader:
         self.tell(RegisterDataset(1, VERSIONS, "d", (source,), "", unordered=unordered))
         for i in range(workers):
             self.comes(f"w{i}")
-        request = OpenIterationRequest(VERSIONS, "d", mode, "j", 1, Codec.NONE, **asked)
+        request = opening(VERSIONS, "d", mode, "j", 1, Codec.NONE, **asked)
         effects = self.tell(OpenIteration(1, request, 5))
         (self.answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
         if isinstance(self.answer, OpenIterationReply):

@@ -5,7 +5,7 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.control import (
     Assignment,
     ReaderHeartbeat,
@@ -40,6 +40,7 @@ from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.task_views import draw
 from tests.dispatcher.core.random_peers import VERSIONS, Reader, Run, Worker
+from tests.openings import changed, opening
 
 
 class RandomCluster:
@@ -214,7 +215,7 @@ class RandomCluster:
             self.readers.append(reader)
             job = self.chance.choice(["j", None])
             self.calls[len(self.readers)] = reader
-            request = OpenIterationRequest(
+            request = opening(
                 VERSIONS,
                 self.chance.choice("ab") if job is None else "a",
                 self.chance.choice(self.modes) if job is None else self.named,
@@ -229,7 +230,7 @@ class RandomCluster:
             self.start_worker(f"w{len(self.lives) % 4}")
 
     def asked_again(self, repetition):
-        request = OpenIterationRequest(VERSIONS, "a", self.named, "j", repetition, Codec.NONE)
+        request = opening(VERSIONS, "a", self.named, "j", repetition, Codec.NONE)
         effects = self.core.handle(OpenIteration(99, request, 1), self.now)
         return next(effect.answer for effect in effects if isinstance(effect, ReplyToCall))
 
@@ -237,7 +238,7 @@ class RandomCluster:
         saved = self.chance.choice(self.states)
         state = json.loads(saved)
         named = state["fingerprint"] == "a" and state["mode"] == self.named.value
-        return replace(
+        return changed(
             request,
             dataset=state["fingerprint"],
             mode=Mode(state["mode"]),

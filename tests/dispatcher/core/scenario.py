@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.calls import Registration
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
@@ -47,6 +47,7 @@ from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from tests.dispatcher.core.scenario_answers import DATE, Answers
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 
@@ -160,7 +161,7 @@ class Player(Answers):
         by=None,
         seed=None,
     ):
-        request = OpenIterationRequest(
+        request = opening(
             Versions(int(protocol or PROTOCOL), "3.11.7", "0.1.0"),
             dataset,
             Mode(mode),

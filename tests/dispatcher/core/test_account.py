@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationReply
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
@@ -26,11 +26,12 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
     WorkerDisconnected,
 )
-from penstock_dispatcher.core.fact_values import InDoubt, JobParameters, Unfinished
+from penstock_dispatcher.core.fact_values import InDoubt, Unfinished
 from penstock_dispatcher.core.records import JobRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -100,7 +101,7 @@ class Life:
         self.tell(StartHistory(1))
         self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 100),), ""))
         self.comes("w1")
-        request = OpenIterationRequest(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE)
+        request = opening(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE)
         (opened,) = [
             e.answer
             for e in self.tell(OpenIteration(1, request, 5))

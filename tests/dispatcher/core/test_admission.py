@@ -3,7 +3,6 @@
 import pytest
 
 from penstock.errors import Overloaded
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
@@ -20,6 +19,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -47,7 +47,7 @@ class Life:
         return self.ask(RegisterDataset(1, VERSIONS, name, (SplitProviderSpec((".0",), 100),), ""))
 
     def open(self, job, repetition=0, who="ann"):
-        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
+        request = opening(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
         return self.ask(OpenIteration(1, request, 5, who=who)).iteration
 
     def beat(self, session, iteration):

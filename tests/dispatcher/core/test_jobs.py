@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 import pytest
 
 from penstock.errors import JobMismatch
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.types import Codec, DatasetId, Mode
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.jobs import check_same
 from penstock_dispatcher.core.state import DispatcherState
 

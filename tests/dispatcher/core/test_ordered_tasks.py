@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import UnreachableWorker
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher.core.events import (
@@ -18,6 +17,7 @@ from penstock_dispatcher.core.slots import ORDERED as AT_WORK
 from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.driver import VERSIONS
 from tests.dispatcher.core.one_order import World
+from tests.openings import opening
 
 AHEAD = AHEAD_OF_EACH * AT_WORK
 
@@ -196,9 +196,7 @@ def test_what_is_known_of_tasks_is_forgotten_with_them():
 def test_what_has_no_one_order_is_refused(asked, words):
     mode = asked.pop("mode", Mode.DYNAMIC)
     world = World(10)
-    request = OpenIterationRequest(
-        VERSIONS, "d", mode, "other", 1, Codec.NONE, ordered=True, **asked
-    )
+    request = opening(VERSIONS, "d", mode, "other", 1, Codec.NONE, ordered=True, **asked)
     effects = world.tell(OpenIteration(2, request, 5))
     (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
 

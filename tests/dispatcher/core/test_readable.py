@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DatasetError
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import WorkerProfile
@@ -23,6 +22,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 COLOCATED = ("colocated",)
@@ -52,7 +52,7 @@ class Life:
 
     def ask(self, target, mode=Mode.DYNAMIC, **more):
         more.setdefault("target_workers", target)
-        request = OpenIterationRequest(VERSIONS, "d", mode, "j", 1, Codec.NONE, **more)
+        request = opening(VERSIONS, "d", mode, "j", 1, Codec.NONE, **more)
         effects = self.tell(OpenIteration(1, request, 5))
         return next(e.answer for e in effects if isinstance(e, ReplyToCall))
 

@@ -2,7 +2,6 @@
 
 import logging
 
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
@@ -24,6 +23,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 ONE, TWO = ReaderProcess("a", 7, 1), ReaderProcess("b", 8)
@@ -45,7 +45,7 @@ class Life:
         return effects
 
     def open(self):
-        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
+        request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
         effects = self.tell(OpenIteration(1, request, 5))
         return next(e.answer for e in effects if isinstance(e, ReplyToCall)).iteration
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock import files
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
@@ -34,6 +34,7 @@ from penstock_dispatcher.core.listings import outline
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 RANGE = (SplitProviderSpec((".0",), 100, None, 2),)
@@ -57,7 +58,7 @@ class Life:
 
     def open(self, mode=Mode.DYNAMIC, restore=b"", job="j", replaces=()):
         more = {"restore": restore, "replaces": replaces}
-        request = OpenIterationRequest(VERSIONS, "d", mode, job, 1, Codec.NONE, **more)
+        request = opening(VERSIONS, "d", mode, job, 1, Codec.NONE, **more)
         signal = OpenIteration(1, request, 5)
         effects = self.tell(signal)
         if isinstance(effects[0], ListSourceFiles):
@@ -352,7 +353,7 @@ def test_the_orders_that_a_state_needs_are_computed_off_the_loop(monkeypatch, go
     life = Life(streams, birth=77)
     if goes_on:
         life.open(job="another")  # over the same files, in another order
-    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, restore=state)
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, restore=state)
 
     (wanted,) = [
         e for e in life.tell(OpenIteration(1, request, 5)) if isinstance(e, ListSourceFiles)
@@ -380,7 +381,7 @@ def test_a_pass_that_goes_on_here_is_restored_whatever_files_there_are_now(monke
 
 def test_a_job_that_exists_with_other_parameters_is_not_restored():
     state, life = saved()
-    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.LZ4, restore=state)
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.LZ4, restore=state)
 
     (answer,) = [e.answer for e in life.tell(OpenIteration(1, request, 5))]
 
@@ -389,7 +390,7 @@ def test_a_job_that_exists_with_other_parameters_is_not_restored():
 
 def test_a_restore_goes_back_to_the_saved_repetition_and_forgets_those_behind_it():
     state, life = saved()
-    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 2, Codec.NONE)
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 2, Codec.NONE)
     life.tell(OpenIteration(1, request, 5))
 
     opened = life.open(restore=state)

@@ -5,7 +5,6 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
     AttemptProgress,
     ReaderHeartbeat,
@@ -32,6 +31,7 @@ from penstock_dispatcher.core.facts import SplitsGranted
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 UNITS = 100_000
@@ -74,7 +74,7 @@ class World:
 
     def read(self, job, mode=Mode.DYNAMIC):
         name = f"{job} of {self.seq}"
-        request = OpenIterationRequest(VERSIONS, "d", mode, name, 0, Codec.NONE)
+        request = opening(VERSIONS, "d", mode, name, 0, Codec.NONE)
         before = set(self.state.iterations)
         self.handle(OpenIteration(2, request, 7))
         (self.jobs[job],) = set(self.state.iterations) - before

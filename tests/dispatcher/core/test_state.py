@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.control import Assignment, AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
@@ -21,6 +21,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -44,7 +45,7 @@ class Life:
         return effects
 
     def open(self, job="j", repetition=1):
-        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
+        request = opening(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
         effects = self.tell(OpenIteration(1, request, 5))
         return next(
             e.answer.iteration

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from penstock.errors import StateError
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import Stride
@@ -24,6 +24,7 @@ from penstock_dispatcher.core.strides import MOST_CONSUMERS
 from penstock_dispatcher.core.views import waits
 from tests.dispatcher.core.driver import VERSIONS
 from tests.dispatcher.core.one_order import World
+from tests.openings import changed, opening
 
 
 class Shared(World):
@@ -143,8 +144,8 @@ def test_an_order_that_is_not_divided_counts_nothing():
 )
 def test_what_makes_no_sense_is_refused(asked, words):
     world = World(10)
-    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "k", 1, Codec.NONE, ordered=True)
-    effects = world.tell(OpenIteration(2, replace(request, **asked), 5))
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "k", 1, Codec.NONE, ordered=True)
+    effects = world.tell(OpenIteration(2, changed(request, **asked), 5))
     (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
 
     assert words in str(answer.error())
@@ -152,9 +153,7 @@ def test_what_makes_no_sense_is_refused(asked, words):
 
 def test_another_number_of_consumers_is_another_job():
     world = Shared()
-    request = OpenIterationRequest(
-        VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, ordered=True, stride=3
-    )
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, ordered=True, stride=3)
     effects = world.tell(OpenIteration(2, request, 5))
     (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
 
@@ -208,9 +207,7 @@ def saved(world):
 def restored(state, **asked):
     world = World(40, grid=10)
     asked = {"ordered": True, "stride": 2, **asked}
-    request = OpenIterationRequest(
-        VERSIONS, "d", Mode.DYNAMIC, "again", 1, Codec.NONE, restore=state, **asked
-    )
+    request = opening(VERSIONS, "d", Mode.DYNAMIC, "again", 1, Codec.NONE, restore=state, **asked)
     effects = world.tell(OpenIteration(2, request, 5))
     (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
     if isinstance(answer, OpenIterationReply):

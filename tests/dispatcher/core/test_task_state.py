@@ -1,10 +1,10 @@
 """What is left of a task that is done: its account."""
 
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import ElementCounts, SkippedError, SkippedErrors
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Codec, DatasetId, Mode
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord, totals
 from penstock_dispatcher.core.task_state import grant, settle
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
@@ -21,6 +20,7 @@ from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.wait_reasons import FEW, LOOK
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -35,7 +35,7 @@ class Mesh:
         self.tell(RegisterDataset(1, VERSIONS, "d", (spec,), ""))
         for number in range(workers):
             self.tell(WorkerHeartbeat(f"w{number}", 1, -1, versions=VERSIONS))
-        asked = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
+        asked = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
         (reply,) = (e for e in self.tell(OpenIteration(1, asked, 5)) if isinstance(e, ReplyToCall))
         self.iteration, self.reader, self.seq, self.looks = reply.answer.iteration, None, 0, 0
         right = wait_reasons.waiting_for

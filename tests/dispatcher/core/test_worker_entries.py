@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
@@ -23,6 +22,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 
@@ -69,9 +69,7 @@ class World:
 
     def read(self, mode=Mode.DATA, python=""):
         self.handle(RegisterDataset(1, VERSIONS, "d", (), "", "", "", python))
-        self.handle(
-            OpenIteration(2, OpenIterationRequest(VERSIONS, "d", mode, "j", 0, Codec.NONE), 7)
-        )
+        self.handle(OpenIteration(2, opening(VERSIONS, "d", mode, "j", 0, Codec.NONE), 7))
         (iteration,) = self.core.state.iterations
         self.handle(ReaderHeartbeat(iteration, "r", None, 1))
 

@@ -3,7 +3,7 @@
 import copy
 import random
 
-from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.calls import Registration
 from penstock.protocol.control import (
     AttemptProgress,
     ReaderHeartbeat,
@@ -26,6 +26,7 @@ from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal import snapshot
 from penstock_dispatcher.journal.store import Store
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 SETTINGS = CoreSettings(
@@ -78,7 +79,7 @@ class RandomFacts:
         job = self.rng.choice([None, "a", "b", "c"])
         repetition = self.rng.randrange(1, 4)
         mode = Mode.DYNAMIC if job != "c" else Mode.OFF
-        request = OpenIterationRequest(VERSIONS, "set0", mode, job, repetition, Codec.NONE)
+        request = opening(VERSIONS, "set0", mode, job, repetition, Codec.NONE)
         return self.hear(OpenIteration(self.calls, request, self.rng.getrandbits(63)))
 
     def join(self):

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError, InternalError, JournalError, Unavailable, UnknownDataset
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher import service
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import JobCreated
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal import journal as module

@@ -16,7 +16,6 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import PenstockError
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
     Assignment,
     ReaderHeartbeat,
@@ -28,6 +27,7 @@ from penstock.protocol.types import PROTOCOL, Codec, Mode, ReaderStatus, Version
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher.journal.store import Store
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 
@@ -35,7 +35,7 @@ WRITER = """
 import asyncio, os, random, resource, sys
 from pathlib import Path
 from penstock.protocol.types import Codec, Mode
-from penstock_dispatcher.core.fact_values import (JobParameters)
+from penstock.protocol.calls import JobParameters
 from penstock_dispatcher.core.facts import (JobCreated)
 from penstock_dispatcher.journal import journal as module, open_journal
 
@@ -229,7 +229,7 @@ class Mesh:
     async def begin(self, stack):
         definition = encode(Dataset.range(100_000).node).to_bytes()
         dataset = await self.api.register_dataset(definition, VERSIONS)
-        wish = OpenIterationRequest(VERSIONS, dataset, Mode.DYNAMIC, "j", 1, Codec.NONE)
+        wish = opening(VERSIONS, dataset, Mode.DYNAMIC, "j", 1, Codec.NONE)
         self.iteration = (await self.api.open_iteration(wish)).iteration
         self.worker = Peer(self.api.worker_control, self.worker_heartbeat)
         stack.push_async_callback(self.worker.aclose)
@@ -331,9 +331,7 @@ async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_
         api = DispatcherClient(await stack.enter_async_context(connect(address)))
         definition = encode(Dataset.range(10).node).to_bytes()
         dataset = await api.register_dataset(definition, VERSIONS)
-        await api.open_iteration(
-            OpenIterationRequest(VERSIONS, dataset, Mode.OFF, "j", 1, Codec.NONE)
-        )
+        await api.open_iteration(opening(VERSIONS, dataset, Mode.OFF, "j", 1, Codec.NONE))
         said = await asyncio.to_thread(process.stderr.read)
         assert process.wait(20) == 1
     assert "RuntimeError: a fault\n" in said  # the end of a traceback

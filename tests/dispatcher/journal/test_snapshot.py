@@ -1,6 +1,6 @@
 """A snapshot writes what changed."""
 
-from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.calls import Registration
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.events import (
@@ -14,6 +14,7 @@ from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal.snapshot import Changes, encode_key
 from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import SETTINGS, VERSIONS, loaded
+from tests.openings import opening
 
 
 def test_a_snapshot_writes_only_the_lines_that_were_named(file):
@@ -27,7 +28,7 @@ def test_a_snapshot_writes_only_the_lines_that_were_named(file):
     )
 
     def opened(job):
-        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, 1, Codec.NONE)
+        request = opening(VERSIONS, "d", Mode.DYNAMIC, job, 1, Codec.NONE)
         for effect in core.handle(OpenIteration(2, request, 7), 0.0):
             if isinstance(effect, AppendFact):
                 changes.note(effect.fact)
@@ -91,9 +92,7 @@ def test_jobs_that_are_dropped_for_there_are_too_many_leave_the_file(file, monke
     now = 0.0
     for job in range(8):
         hear(
-            OpenIteration(
-                2, OpenIterationRequest(VERSIONS, "d", Mode.OFF, f"j{job}", 1, Codec.NONE), 7
-            ),
+            OpenIteration(2, opening(VERSIONS, "d", Mode.OFF, f"j{job}", 1, Codec.NONE), 7),
             now,
         )
         while state.iterations:

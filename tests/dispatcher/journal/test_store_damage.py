@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 
 from penstock.errors import JournalError
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.datasets import DatasetRegistered
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import JobCreated
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal import wal_check

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from penstock.errors import StoreFull
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.datasets import DatasetRegistered
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import JobCreated
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal.snapshot import Changes

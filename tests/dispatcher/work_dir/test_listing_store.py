@@ -12,7 +12,6 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import ConfigError, DatasetError, JournalError, Refused, StoreFull
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher.config import DispatcherConfig
@@ -22,6 +21,7 @@ from penstock_dispatcher.server import dispatching
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.work_dir import listing_store
 from penstock_dispatcher.work_dir.listing_store import KEPT, FileListings
+from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 NAMES = ("/data/ä\udcff.tar", "/data/b\n.tar", "s3://c")
@@ -157,7 +157,7 @@ async def living(config):
 async def opened(api, data, job="j", repetition=1, **more):
     dataset = Dataset.list_files(f"{data}/*.txt", **more).repeat(2)
     name = await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-    request = OpenIterationRequest(VERSIONS, name, Mode.DYNAMIC, job, repetition, Codec.NONE)
+    request = opening(VERSIONS, name, Mode.DYNAMIC, job, repetition, Codec.NONE)
     return (await api.open_iteration(request)).iteration
 
 
@@ -309,7 +309,7 @@ async def test_a_name_with_a_zero_byte_is_refused(config):
     async with living(config) as (api, _):
         dataset = Dataset.text_lines(["/a\0b"])
         name = await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-        request = OpenIterationRequest(VERSIONS, name, Mode.DYNAMIC, "j", 1, Codec.NONE)
+        request = opening(VERSIONS, name, Mode.DYNAMIC, "j", 1, Codec.NONE)
 
         with pytest.raises(DatasetError, match=r"'/a\\x00b'.*zero byte"):
             await api.open_iteration(request)

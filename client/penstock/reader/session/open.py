@@ -78,8 +78,6 @@ class ReadSpec:
     """What to do when readers that are gone have read it before: error, warn or ignore."""
     consumer: Consumer | None = None
     """Who reads, where elements belong to consumers."""
-    trainer: str = ""
-    """Whose the reader is, of a cached job."""
     transport: str | None = None
     """The name of the transport that is wanted."""
 
@@ -112,7 +110,7 @@ def open_session(spec: ReadSpec) -> OpenedSession:
         loop = held.enter_context(LoopThread.shared())
         unread = held.enter_context(ExitStack())
         unread.callback(_close, loop, line)
-        if TargetWorkers(spec.request.target_workers) is TargetWorkers.LOCAL:
+        if TargetWorkers(spec.request.parameters.target_workers) is TargetWorkers.LOCAL:
             loop.run(_call(spec, line, lambda d: check_local(spec.address, d.status)))
         dataset, opened = _open(loop, line, spec)
         _heed(opened, spec)
@@ -142,15 +140,15 @@ def _await_join(session: Session) -> None:
 def _core(spec: ReadSpec, opened: OpenIterationReply, began: int) -> SessionCore:
     session, process, frames = uuid4().hex, this_process(), spec.max_frames
     if spec.consumer is None or spec.consumer.strided:
-        ordered = spec.request.ordered
+        ordered = spec.request.parameters.ordered
         limit: Limit
         if ordered:
             limit = InOrderFrameLimit(frames) if frames else InOrderByteLimit(BUDGET)
         else:
             limit = FrameLimit(frames) if frames else ByteLimit(BUDGET)
-        vicinity = Vicinity(TargetWorkers(spec.request.target_workers), process.host)
+        vicinity = Vicinity(TargetWorkers(spec.request.parameters.target_workers), process.host)
         index = None if spec.consumer is None else spec.consumer.index
-        whose = (process, spec.trainer, vicinity, index)
+        whose = (process, spec.request.trainer or "", vicinity, index)
         return ReaderCore(
             opened.iteration, session, opened.reader_lease, limit, *whose, ordered=ordered
         )
@@ -165,7 +163,7 @@ def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:
     if not opened.read_before or on_finished == "ignore" or goes_on:
         return
     left, then = "Only what is left", "reads what is left"
-    if spec.trainer:
+    if spec.request.trainer:
         left, then = "Nothing", "gets an empty pass"
     text = (
         f"{opened.read_before}. {left} of it comes here. To read from the beginning, give a "
@@ -173,7 +171,7 @@ def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:
     )
     if spec.consumer is not None and not spec.consumer.strided:
         text += "; to continue after a crash, give start_round, the same to all consumers"
-    elif not spec.trainer:
+    elif not spec.request.trainer:
         text += "; to continue from a save, give its state: dataset.iterator(state)"
     if on_finished == "error" and not _has_fellows():
         raise JobUsed(f"{text}; distribute(..., on_finished='warn') {then}")
@@ -201,7 +199,8 @@ def this_process() -> ReaderProcess:
 
 
 def _open(loop: LoopThread, line: Line, spec: ReadSpec) -> tuple[DatasetId, OpenIterationReply]:
-    dataset, by_id = spec.request.dataset, bool(spec.request.dataset_id)
+    asked = spec.request.parameters
+    dataset, by_id = asked.dataset, bool(asked.dataset_id)
     if dataset:
         try:
             return dataset, loop.run(_call(spec, line, lambda d: d.open_iteration(spec.request)))
@@ -210,7 +209,7 @@ def _open(loop: LoopThread, line: Line, spec: ReadSpec) -> tuple[DatasetId, Open
                 raise
             log.info("the dispatcher at %s forgot dataset %s", spec.address, dataset)
     definition, dataset = _registered(loop, line, spec)
-    request = replace(spec.request, dataset=dataset)
+    request = replace(spec.request, parameters=replace(asked, dataset=dataset))
     try:
         return dataset, loop.run(_call(spec, line, lambda d: d.open_iteration(request)))
     except JobMismatch as exc:

@@ -112,48 +112,22 @@ class DrainHostReply(_message.Message):
     def __init__(self, workers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenIterationRequest(_message.Message):
-    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride", "seed")
+    __slots__ = ("versions", "parameters", "job_name", "repetition", "trainer", "restore", "replaces")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
-    DATASET_FIELD_NUMBER: _ClassVar[int]
-    MODE_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
     REPETITION_FIELD_NUMBER: _ClassVar[int]
-    CODEC_FIELD_NUMBER: _ClassVar[int]
-    NUM_CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     TRAINER_FIELD_NUMBER: _ClassVar[int]
-    TARGET_WORKERS_FIELD_NUMBER: _ClassVar[int]
-    ORDERED_FIELD_NUMBER: _ClassVar[int]
-    REMAINDER_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     REPLACES_FIELD_NUMBER: _ClassVar[int]
-    PATIENCE_FIELD_NUMBER: _ClassVar[int]
-    WHEN_FULL_FIELD_NUMBER: _ClassVar[int]
-    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
-    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
-    MAX_ERRORS_FIELD_NUMBER: _ClassVar[int]
-    STRIDE_FIELD_NUMBER: _ClassVar[int]
-    SEED_FIELD_NUMBER: _ClassVar[int]
     versions: _common_pb2.Versions
-    dataset: str
-    mode: _common_pb2.Mode
+    parameters: JobParameters
     job_name: str
     repetition: int
-    codec: _common_pb2.Codec
-    num_consumers: int
     trainer: str
-    target_workers: str
-    ordered: bool
-    remainder: str
     restore: bytes
     replaces: _containers.RepeatedScalarFieldContainer[str]
-    patience: int
-    when_full: str
-    dataset_id: str
-    on_error: str
-    max_errors: int
-    stride: int
-    seed: int
-    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., parameters: _Optional[_Union[JobParameters, _Mapping]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., trainer: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenIterationReply(_message.Message):
     __slots__ = ("iteration", "job_name", "heartbeat_interval", "reader_lease", "read_before")
@@ -815,3 +789,39 @@ class PreemptionVerdict(_message.Message):
     agreed: int
     all_saved: bool
     def __init__(self, allowed: _Optional[int] = ..., noticed: bool = ..., agreed: _Optional[int] = ..., all_saved: bool = ...) -> None: ...
+
+class JobParameters(_message.Message):
+    __slots__ = ("dataset", "mode", "codec", "num_consumers", "shared_cache", "target_workers", "ordered", "remainder", "patience", "when_full", "dataset_id", "on_error", "max_errors", "shards", "stride", "seed")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    CODEC_FIELD_NUMBER: _ClassVar[int]
+    NUM_CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    SHARED_CACHE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
+    REMAINDER_FIELD_NUMBER: _ClassVar[int]
+    PATIENCE_FIELD_NUMBER: _ClassVar[int]
+    WHEN_FULL_FIELD_NUMBER: _ClassVar[int]
+    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    MAX_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    mode: _common_pb2.Mode
+    codec: _common_pb2.Codec
+    num_consumers: int
+    shared_cache: bool
+    target_workers: str
+    ordered: bool
+    remainder: str
+    patience: int
+    when_full: str
+    dataset_id: str
+    on_error: str
+    max_errors: int
+    shards: int
+    stride: int
+    seed: int
+    def __init__(self, dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., shared_cache: bool = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., shards: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...

@@ -1,4 +1,4 @@
-"""The values that facts hold: job parameters, sums of an account, positions after a restore."""
+"""The values that facts hold: sums of an account, positions after a restore."""
 
 from __future__ import annotations
 
@@ -8,42 +8,10 @@ from dataclasses import dataclass, field
 from penstock.protocol.control import ElementCounts
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import SplitLog
-from penstock.protocol.types import (
-    Checkpoint,
-    Codec,
-    DatasetId,
-    Failure,
-    Mode,
-    ReaderId,
-    TaskId,
-)
+from penstock.protocol.types import Checkpoint, Failure, ReaderId, TaskId
 from penstock_dispatcher.core.cache_record import TrainerTotals
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.rounds_record import RoundsAccount
-
-
-@dataclass(frozen=True, slots=True)
-class JobParameters:
-    """The parameters that all readers of a job agree on; static sharding makes *shards* parts."""
-
-    dataset: DatasetId
-    mode: Mode
-    codec: Codec
-    num_consumers: int | None
-    shared_cache: bool
-    target_workers: str
-    ordered: bool
-    remainder: str
-    patience: int | None = None
-    when_full: str = ""
-    dataset_id: str = ""
-    on_error: str = "raise"
-    max_errors: int | None = None
-    shards: int = 0
-    stride: int | None = None
-    """How many consumers there are of one order, each of which gets every n-th element."""
-    seed: int | None = None
-    """The seed that readers gave for the job; None lets the dispatcher draw one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.protocol.cache import TrainerProgress
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import SaveResult, SkippedError
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
@@ -29,7 +30,6 @@ from penstock_dispatcher.core.datasets import DatasetFact
 from penstock_dispatcher.core.fact_values import (
     AccountTotals,
     AttemptTotals,
-    JobParameters,
     ProviderPosition,
     RestoredRounds,
     RestoredStride,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -18,7 +18,7 @@ from penstock.errors import (
     VersionMismatch,
 )
 from penstock.protocol.cache import NOT_SAVED, WhenFull
-from penstock.protocol.calls import OnError, OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OnError, OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.rounds import Remainder
@@ -27,7 +27,6 @@ from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
 from penstock_dispatcher.core import strides
 from penstock_dispatcher.core.datasets import DatasetRecord
 from penstock_dispatcher.core.events import OpenIteration
-from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated
 from penstock_dispatcher.core.records import JobRecord
 from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
@@ -80,8 +79,8 @@ def plan_opening(
         PenstockError: when it cannot be had.
     """
     request = event.request
-    seed = event.seed if request.seed is None else request.seed
     parameters = parameters_of(state, request, addresses)
+    seed = event.seed if parameters.seed is None else parameters.seed
     name = anonymous(state) if request.job_name is None else request.job_name
     job = state.jobs.get(name)
     if job is not None:
@@ -143,52 +142,43 @@ def parameters_of(
     Raises:
         PenstockError: when they cannot be served.
     """
-    _check_target(request)
+    asked = request.parameters
+    _check_target(asked)
     _check_rounds(request)
     strides.check_request(request)
     _check_cache(request)
-    _check_errors(request)
+    _check_errors(asked)
     if request.job_name == "":
         raise Refused("job_name must not be empty; None makes the job private")
-    if request.seed is not None and request.seed < 0:
-        raise Refused(f"seed must not be negative: {request.seed}")
+    if asked.seed is not None and asked.seed < 0:
+        raise Refused(f"seed must not be negative: {asked.seed}")
     if request.repetition < 0:
         raise Refused(f"repetition must not be negative: {request.repetition}")
-    dataset = state.datasets.get(request.dataset)
+    dataset = state.datasets.get(asked.dataset)
     if dataset is None:
         raise UnknownDataset(
-            f"dataset {request.dataset} is not registered here; a dispatcher without a journal "
+            f"dataset {asked.dataset} is not registered here; a dispatcher without a journal "
             "forgets datasets when it restarts: register it again"
         )
-    if request.mode is Mode.DYNAMIC and dataset.unsplittable:
+    if asked.mode is Mode.DYNAMIC and dataset.unsplittable:
         raise DatasetError(dataset.unsplittable)
-    if request.ordered and request.num_consumers is None:
-        _check_ordered(request, dataset)
-    if request.mode.is_static and not addresses:
-        raise DatasetError(UNLISTED_WORKERS.format(request.mode.name))
-    return JobParameters(
-        **{name: getattr(request, name) for name in _AS_ASKED},
+    parameters = replace(
+        asked,
         shared_cache=request.trainer is not None,
-        when_full="" if request.trainer is None else request.when_full or WhenFull.SKIP.value,
-        on_error=request.on_error or OnError.RAISE.value,
-        shards=len(addresses) if request.mode.is_static else 0,
+        shards=len(addresses) if asked.mode.is_static else 0,
     )
+    if asked.ordered and asked.num_consumers is None:
+        _check_ordered(parameters, dataset)
+    if asked.mode.is_static and not addresses:
+        raise DatasetError(UNLISTED_WORKERS.format(asked.mode.name))
+    return parameters
 
 
-_AS_ASKED = {f.name for f in fields(JobParameters)} - {
-    "shared_cache",
-    "when_full",
-    "on_error",
-    "shards",
-}
-"""The parameters that are fields of a request, too, and are taken as they are."""
-
-
-def _check_ordered(request: OpenIterationRequest, dataset: DatasetRecord) -> None:
+def _check_ordered(asked: JobParameters, dataset: DatasetRecord) -> None:
     """Refuse datasets without an order of their own."""
-    if request.mode is not Mode.DYNAMIC or request.trainer is not None:
-        what = f"processing mode {request.mode.value!r}"
-        if request.trainer is not None:
+    if asked.mode is not Mode.DYNAMIC or asked.shared_cache:
+        what = f"processing mode {asked.mode.value!r}"
+        if asked.shared_cache:
             what = "cross_trainer_cache"
         raise DatasetError(
             f"ordered=True and {what} do not go together: the one order is that of the splits, "
@@ -198,15 +188,15 @@ def _check_ordered(request: OpenIterationRequest, dataset: DatasetRecord) -> Non
         raise DatasetError(dataset.unordered)
 
 
-def _check_target(request: OpenIterationRequest) -> None:
+def _check_target(asked: JobParameters) -> None:
     """Refuse workers that there are no words for, or that cannot be told apart in rounds."""
     known = [one.value for one in TargetWorkers]
-    if request.target_workers not in known:
+    if asked.target_workers not in known:
         raise DatasetError(
-            f"target_workers must be one of {', '.join(known)}, not {request.target_workers!r}"
+            f"target_workers must be one of {', '.join(known)}, not {asked.target_workers!r}"
         )
-    consumers = (request.num_consumers or request.stride) is not None
-    if request.target_workers == TargetWorkers.LOCAL.value and consumers:
+    consumers = (asked.num_consumers or asked.stride) is not None
+    if asked.target_workers == TargetWorkers.LOCAL.value and consumers:
         raise DatasetError(
             "target_workers='LOCAL' and num_consumers do not go together: all consumers read each "
             "task"
@@ -215,39 +205,36 @@ def _check_target(request: OpenIterationRequest) -> None:
 
 def _check_rounds(request: OpenIterationRequest) -> None:
     """Refuse what makes no sense of reading in rounds, or without."""
-    known = [one.value for one in Remainder]
-    if request.remainder not in known:
-        raise DatasetError(
-            f"remainder must be one of {', '.join(known)}, not {request.remainder!r}"
-        )
-    if request.patience is not None and request.patience < 0:
-        raise DatasetError(f"patience must not be negative: {request.patience}")
-    if request.num_consumers is None:
-        if request.remainder != Remainder.DROP.value or request.patience is not None:
+    known, asked = [one.value for one in Remainder], request.parameters
+    if asked.remainder not in known:
+        raise DatasetError(f"remainder must be one of {', '.join(known)}, not {asked.remainder!r}")
+    if asked.patience is not None and asked.patience < 0:
+        raise DatasetError(f"patience must not be negative: {asked.patience}")
+    if asked.num_consumers is None:
+        if asked.remainder != Remainder.DROP.value or asked.patience is not None:
             raise DatasetError("remainder and patience are for coordinated reads: num_consumers")
         return
-    if not 1 <= request.num_consumers <= MOST_CONSUMERS:
+    if not 1 <= asked.num_consumers <= MOST_CONSUMERS:
         raise DatasetError(
-            f"num_consumers must be from 1 to {MOST_CONSUMERS}, not {request.num_consumers}"
+            f"num_consumers must be from 1 to {MOST_CONSUMERS}, not {asked.num_consumers}"
         )
     if request.job_name is None:
-        raise DatasetError(f"num_consumers={request.num_consumers} needs a job_name to meet under")
+        raise DatasetError(f"num_consumers={asked.num_consumers} needs a job_name to meet under")
 
 
 def _check_cache(request: OpenIterationRequest) -> None:
     """Refuse what makes no sense of a cached job, or of another one."""
+    asked = request.parameters
     if request.trainer is None:
-        if request.when_full:
+        if asked.when_full:
             raise DatasetError("when_full is for cached jobs: cross_trainer_cache")
         return
     known = [one.value for one in WhenFull]
-    if request.when_full and request.when_full not in known:
-        raise DatasetError(
-            f"when_full must be one of {', '.join(known)}, not {request.when_full!r}"
-        )
+    if asked.when_full not in known:
+        raise DatasetError(f"when_full must be one of {', '.join(known)}, not {asked.when_full!r}")
     if not request.trainer:
         raise DatasetError("the trainer of cross_trainer_cache must have a name")
-    if request.num_consumers is not None:
+    if asked.num_consumers is not None:
         raise DatasetError(
             "cross_trainer_cache and num_consumers do not go together: an element of a round goes "
             "to one consumer"
@@ -261,22 +248,22 @@ def _check_cache(request: OpenIterationRequest) -> None:
         )
 
 
-def _check_errors(request: OpenIterationRequest) -> None:
+def _check_errors(asked: JobParameters) -> None:
     """Refuse what makes no sense of elements that cannot be made."""
-    known = ["", *(one.value for one in OnError)]
-    if request.on_error not in known:
-        raise DatasetError(f"on_error must be one of {', '.join(known[1:])}: {request.on_error!r}")
-    skips = request.on_error == OnError.SKIP.value
-    if request.max_errors is not None and (request.max_errors < 0 or not skips):
+    known = [one.value for one in OnError]
+    if asked.on_error not in known:
+        raise DatasetError(f"on_error must be one of {', '.join(known)}: {asked.on_error!r}")
+    skips = asked.on_error == OnError.SKIP.value
+    if asked.max_errors is not None and (asked.max_errors < 0 or not skips):
         raise DatasetError(
-            f"max_errors={request.max_errors} must not be negative, and is for on_error='skip'"
+            f"max_errors={asked.max_errors} must not be negative, and is for on_error='skip'"
         )
-    if skips and request.mode.is_static:
+    if skips and asked.mode.is_static:
         raise DatasetError(
             "on_error='skip' and static sharding do not go together: what fails in one task only "
             "would move parts against each other"
         )
-    if skips and (request.num_consumers or request.stride) is not None:
+    if skips and (asked.num_consumers or asked.stride) is not None:
         raise DatasetError(
             "on_error='skip' and num_consumers do not go together: a skipped element would move "
             "all elements after it to other rounds"

@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import ElementCounts, SaveResult, SkippedErrors
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.names import printable
@@ -28,7 +29,6 @@ from penstock_dispatcher.core.fact_values import (
     AccountTotals,
     AttemptTotals,
     InDoubt,
-    JobParameters,
     Unfinished,
 )
 from penstock_dispatcher.core.facts import ErrorsSkipped

@@ -97,13 +97,14 @@ def check_id(ctx: DecisionContext, request: OpenIterationRequest) -> None:
     Raises:
         PenstockError: saying what it stands for.
     """
-    known = ctx.state.registrations.get(request.dataset_id)
+    asked = request.parameters
+    known = ctx.state.registrations.get(asked.dataset_id)
     if known is None:
-        raise _unknown(ctx, request.dataset_id)
-    if known.dataset != request.dataset:
+        raise _unknown(ctx, asked.dataset_id)
+    if known.dataset != asked.dataset:
         raise DatasetError(
-            f"dataset_id {request.dataset_id!r} stood for the pipeline with the fingerprint "
-            f"{request.dataset} when from_dataset_id was called, and stands for {known.dataset} "
+            f"dataset_id {asked.dataset_id!r} stood for the pipeline with the fingerprint "
+            f"{asked.dataset} when from_dataset_id was called, and stands for {known.dataset} "
             "now: the dispatcher was restarted without its journal. Call from_dataset_id again"
         )
 

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from penstock.engine import seeds
 from penstock.errors import StateError, Unavailable
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import IterationId, ReaderStatus, TaskId
@@ -23,7 +23,6 @@ from penstock_dispatcher.core import job_state, jobs, listings, saved_state, str
 from penstock_dispatcher.core.context import REUNION, DecisionContext
 from penstock_dispatcher.core.events import OpenIteration
 from penstock_dispatcher.core.fact_values import (
-    JobParameters,
     ProviderPosition,
     RestoredRounds,
     RestoredTask,
@@ -45,9 +44,9 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     """
     durable, request = ctx.state, event.request
     parameters = jobs.parameters_of(durable, request, ctx.settings.worker_addresses)
-    providers = durable.datasets[request.dataset].providers
+    providers = durable.datasets[parameters.dataset].providers
     state = job_state.decode(request.restore)
-    saved_state.check_same(state, request, parameters.shards)
+    saved_state.check_same(state, parameters)
     saved_state.check_providers(state, providers)
     name = jobs.anonymous(durable) if request.job_name is None else request.job_name
     origin = job_state.digest(request.restore)
@@ -71,8 +70,8 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     if job is None:
         facts.append(JobCreated(name, parameters, state.seed, request.job_name is None))
     restored = _restored(state, iteration, name, origin, sources)
-    rounds = _rounds(state, request, restored.tasks)
-    facts.append(replace(restored, rounds=rounds, stride=strides.restored(state, request)))
+    rounds = _rounds(state, parameters, restored.tasks)
+    facts.append(replace(restored, rounds=rounds, stride=strides.restored(state, parameters)))
     if state.finished:
         facts.append(IterationFinished(iteration))
     later = _later(job, state.repetition)
@@ -95,16 +94,16 @@ def _with_own_seed(made: JobParameters, asked: JobParameters) -> JobParameters:
 
 
 def _rounds(
-    state: JobState, request: OpenIterationRequest, tasks: Sequence[RestoredTask]
+    state: JobState, parameters: JobParameters, tasks: Sequence[RestoredTask]
 ) -> RestoredRounds | None:
-    if state.rounds is UNSET or request.num_consumers is None:
+    if state.rounds is UNSET or parameters.num_consumers is None:
         return None
     at = state.rounds
     turn = FIRST if at.turn is None else at.turn
     names = {task.index: task.task for task in tasks}
-    same = request.num_consumers == at.consumers  # else a group has another number of elements
+    same = parameters.num_consumers == at.consumers  # else a group has another number of elements
     log = tuple(names[index] for index in at.log) if same else ()
-    return RestoredRounds(at.round, turn, request.num_consumers, log)
+    return RestoredRounds(at.round, turn, parameters.num_consumers, log)
 
 
 def _providers(state: JobState, providers: Sequence[SplitProviderSpec]) -> list[SplitProvider]:

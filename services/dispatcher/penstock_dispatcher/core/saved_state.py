@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from penstock.errors import StateError
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import Mode
@@ -16,56 +16,56 @@ from penstock_dispatcher.core.job_state import JobState, TaskState
 from penstock_dispatcher.core.split_provider import SplitProvider
 
 
-def check_same(state: JobState, request: OpenIterationRequest, shards: int) -> None:
+def check_same(state: JobState, asked: JobParameters) -> None:
     """Refuse the state of another pipeline, or of one that is read otherwise.
 
     Raises:
         StateError: naming the difference.
     """
-    if (state.rounds is UNSET) != (request.num_consumers is None):
-        saved, asked = "without", "in rounds"
+    if (state.rounds is UNSET) != (asked.num_consumers is None):
+        saved, wanted = "without", "in rounds"
         if state.rounds is not UNSET:
-            saved, asked = "in rounds", "without num_consumers"
-        raise StateError(f"the saved state is of a job that is read {saved}, not {asked}")
-    if (state.ordered is True) != (request.ordered and request.num_consumers is None):
+            saved, wanted = "in rounds", "without num_consumers"
+        raise StateError(f"the saved state is of a job that is read {saved}, not {wanted}")
+    if (state.ordered is True) != (asked.ordered and asked.num_consumers is None):
         raise StateError(
             f"the saved state is of a job that is read with ordered={state.ordered is True}: its "
-            f"tasks are divided for that. Give the same to distribute, not {request.ordered}"
+            f"tasks are divided for that. Give the same to distribute, not {asked.ordered}"
         )
-    if (state.stride is UNSET) != (request.stride is None):
-        saved, asked = ("without", "with") if state.stride is UNSET else ("with", "without")
+    if (state.stride is UNSET) != (asked.stride is None):
+        saved, wanted = ("without", "with") if state.stride is UNSET else ("with", "without")
         raise StateError(
             f"the saved state is of a job that is read in one order {saved} num_consumers, not "
-            f"{asked}: give any number of consumers where there were some, and else none"
+            f"{wanted}: give any number of consumers where there were some, and else none"
         )
     differences = [
-        f"its {what} is {saved}, not {asked}"
-        for what, saved, asked in (
-            ("dataset", state.fingerprint, request.dataset),
-            ("processing mode", state.mode.value, request.mode.value),
+        f"its {what} is {saved}, not {wanted}"
+        for what, saved, wanted in (
+            ("dataset", state.fingerprint, asked.dataset),
+            ("processing mode", state.mode.value, asked.mode.value),
         )
-        if saved != asked
+        if saved != wanted
     ]
     if differences:
         raise StateError(
             f"the saved state is of another pipeline than this one: {'; '.join(differences)}. "
             "Restore it with the pipeline that it was saved from"
         )
-    if request.seed is not None and state.seed != request.seed:
+    if asked.seed is not None and state.seed != asked.seed:
         raise StateError(
-            f"the saved state is of a job with the seed {state.seed}, not {request.seed}: it "
+            f"the saved state is of a job with the seed {state.seed}, not {asked.seed}: it "
             "continues with its own. Give the same seed, or none"
         )
-    if request.max_errors is not None and state.account.errors > request.max_errors:
+    if asked.max_errors is not None and state.account.errors > asked.max_errors:
         raise StateError(
             f"before the saved state {state.account.errors} elements were left out, and max_errors "
-            f"is {request.max_errors}: give a larger max_errors"
+            f"is {asked.max_errors}: give a larger max_errors"
         )
     saved_shards = 0 if state.shards is UNSET else state.shards
-    if saved_shards != shards:
+    if saved_shards != asked.shards:
         raise StateError(
             f"the saved state is of {saved_shards} fixed parts, one for each of worker_addresses, "
-            f"and this dispatcher has {shards} there: each part keeps its files. Restore it "
+            f"and this dispatcher has {asked.shards} there: each part keeps its files. Restore it "
             f"at a dispatcher with {saved_shards} worker_addresses (any), or begin again"
         )
 

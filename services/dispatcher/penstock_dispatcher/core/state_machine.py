@@ -167,14 +167,14 @@ class DispatcherCore:
         ctx, request = self.ctx, event.request
         try:
             jobs.check_protocol("the client", request.versions)
-            if request.dataset_id:
+            if request.parameters.dataset_id:
                 registrations.check_id(ctx, request)
             if request.restore:
                 plan = restore.plan(ctx, event, now)
             else:
                 plan = jobs.plan_opening(ctx.state, event, ctx.settings.worker_addresses)
             if plan.iteration != jobs.OVER:
-                admission.check_python(ctx, request.dataset)
+                admission.check_python(ctx, request.parameters.dataset)
             admission.check_job(ctx, event.who, new=bool(plan.facts and not plan.superseded))
         except PenstockError as exc:
             ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from penstock.errors import DatasetError, Refused
-from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat
 from penstock_dispatcher.core import ordered_tasks
 from penstock_dispatcher.core.context import DecisionContext
@@ -54,11 +54,11 @@ def note_progress(ctx: DecisionContext, iteration: IterationRecord, task: TaskRe
         count(ctx, iteration)
 
 
-def restored(state: JobState, request: OpenIterationRequest) -> RestoredStride | None:
+def restored(state: JobState, parameters: JobParameters) -> RestoredStride | None:
     """Return how the pass saved in *state* continues, if several consumers divide its one order."""
-    if state.stride is UNSET or request.stride is None:
+    if state.stride is UNSET or parameters.stride is None:
         return None
-    return RestoredStride(request.stride, state.stride.tasks, state.stride.elements)
+    return RestoredStride(parameters.stride, state.stride.tasks, state.stride.elements)
 
 
 def check_request(request: OpenIterationRequest) -> None:
@@ -67,14 +67,15 @@ def check_request(request: OpenIterationRequest) -> None:
     Raises:
         DatasetError: naming it.
     """
-    if request.stride is None:
+    asked = request.parameters
+    if asked.stride is None:
         return
-    if not 1 <= request.stride <= MOST_CONSUMERS:
-        raise DatasetError(f"num_consumers must be 1 to {MOST_CONSUMERS}, not {request.stride}")
-    if request.num_consumers is not None or not request.ordered:
+    if not 1 <= asked.stride <= MOST_CONSUMERS:
+        raise DatasetError(f"num_consumers must be 1 to {MOST_CONSUMERS}, not {asked.stride}")
+    if asked.num_consumers is not None or not asked.ordered:
         raise DatasetError("consumers of one order read no rounds: stride needs ordered, alone")
     if request.job_name is None:
-        raise DatasetError(f"num_consumers={request.stride} needs a job_name to meet under")
+        raise DatasetError(f"num_consumers={asked.stride} needs a job_name to meet under")
 
 
 def check(heartbeat: ReaderHeartbeat, iteration: IterationRecord) -> None:

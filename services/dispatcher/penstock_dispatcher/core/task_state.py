@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from penstock.protocol.cache import TrainerProgress
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint, TaskId
 from penstock_dispatcher.core.cache_record import TrainerRecord, join, known
-from penstock_dispatcher.core.fact_values import JobParameters, RestoredRounds
+from penstock_dispatcher.core.fact_values import RestoredRounds
 from penstock_dispatcher.core.facts import (
     CacheFact,
     ConsumerEnded,
