@@ -113,11 +113,23 @@ def test_a_digest_tells_listings_apart():
     assert len(digests) == 5
 
 
+def test_a_folder_is_refused_where_files_are_wanted(tmp_path):
+    with pytest.raises(DatasetError, match=f"op: '{tmp_path}' is a folder: give names or a patt"):
+        files.wanted("op", "files", tmp_path)
+
+
+def test_a_url_that_pathlib_has_changed_is_refused_with_the_url():
+    with pytest.raises(
+        DatasetError, match="op: 's3:/b/f' is a URL .*: give it as text, 's3://b/f'"
+    ):
+        files.names("op", "files", Path("s3://b/f"))
+
+
 def test_only_local_files_are_checked(tmp_path):
     (tmp_path / "here").touch()
 
     files.check_local("op", [str(tmp_path / "here"), "s3://nobody/knows"])
-    with pytest.raises(MissingFile, match="op: there is no file '.*/gone'"):
+    with pytest.raises(MissingFile, match="op: there is no file '.*/gone': check the name"):
         files.check_local("op", [str(tmp_path / "gone")])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,10 @@ Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
 
 
+_URL_OF_PATHLIB = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)")
+"""``Path("s3://bucket/name")`` has one slash."""
+
+
 def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:
     """Return the names or *patterns* that a user gave, one or a sequence, made absolute.
 
@@ -37,8 +42,14 @@ def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tup
     if not isinstance(many, Sequence) or isinstance(many, (bytes, bytearray)) or not many:
         raise _no_names(op, parameter, value)
     paths = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in many]
-    if not all(isinstance(path, str) and path for path in paths):
+    if not all(isinstance(path, str) and path and "\0" not in path for path in paths):
         raise _no_names(op, parameter, value)
+    for path in paths:
+        if (found := _URL_OF_PATHLIB.match(path)) and not _is_there(path):
+            raise DatasetError(
+                f"{op}: {path!r} is a URL that pathlib has changed: give it as text, "
+                f"'{found[1]}://{found[2]}'"
+            )
     made = _absolute_pattern if patterns else _absolute
     return tuple(path if is_url(path) else made(path) for path in paths)
 
@@ -147,7 +158,9 @@ def check_local(op: str, paths: Iterable[str]) -> None:
 
 def missing(op: str, path: str) -> MissingFile:
     """Return the error that says that *path* does not exist."""
-    return MissingFile(f"{op}: there is no file {path!r}")
+    return MissingFile(
+        f"{op}: there is no file {path!r}: check the name, and that it is the same on each worker"
+    )
 
 
 def wanted(op: str, parameter: str, value: Any) -> FilePattern:
@@ -159,6 +172,11 @@ def wanted(op: str, parameter: str, value: Any) -> FilePattern:
         DatasetError: naming the operator, the parameter and the value.
     """
     given = names(op, parameter, value)
+    for one in given:
+        if not is_url(one) and os.path.isdir(one):  # noqa: PTH112  many names
+            raise DatasetError(
+                f"{op}: {one!r} is a folder: give names or a pattern, such as {one + '/*'!r}"
+            )
     expanded = [name for one in given for name in ((one,) if _is_there(one) else braces(op, one))]
     literal = not any(glob.has_magic(one) and not _is_there(one) for one in expanded)
     if not literal:

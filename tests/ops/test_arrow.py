@@ -34,6 +34,16 @@ def test_columns_are_chosen_in_their_order(tmp_path):
         list(Dataset.arrow(tmp_path / "f", ["x"]))
 
 
+def test_files_whose_columns_differ_are_refused_with_the_difference(tmp_path):
+    feather.write_feather(pa.table({"n": [1]}), str(tmp_path / "a"))
+    feather.write_feather(pa.table({"m": [1]}), str(tmp_path / "b"))
+
+    with pytest.raises(DatasetError, match=r"arrow: .*/a has a column 'n', and .*/b has none"):
+        list(Dataset.arrow(tmp_path / "*"))
+    with pytest.raises(DatasetError, match=r"nulls=.*has no column 'k'; its columns are n"):
+        list(Dataset.arrow(tmp_path / "a", nulls={"k": 0}))
+
+
 def test_numbers_are_views_of_the_mapped_file(tmp_path):
     table = pa.table({"n": np.arange(1000)})
     feather.write_feather(table, str(tmp_path / "f"), compression="uncompressed")

@@ -177,6 +177,11 @@ def test_an_index_that_is_not_understood_is_refused_at_once(tmp_path, entry, wor
 def test_a_folder_without_an_index_is_refused_at_once(tmp_path):
     with pytest.raises(MissingFile, match="there is no .*/index.json: give the folder"):
         Dataset.mds(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(MissingFile, match="there is no .*/file/index.json: give the folder"):
+        Dataset.mds(tmp_path / "file")
+    with pytest.raises(DatasetError, match=r"folder must be one folder, not \['a', 'b'\]"):
+        Dataset.mds(["a", "b"])
     (tmp_path / "index.json").write_text("{")
     with pytest.raises(DatasetError, match="is no index"):
         Dataset.mds(tmp_path)

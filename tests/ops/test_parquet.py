@@ -151,6 +151,25 @@ def test_an_unknown_column_is_refused_with_those_that_there_are(file):
         list(Dataset.parquet(file, ["n", "N"]))
 
 
+def test_nulls_and_filters_of_unknown_columns_are_refused(file):
+    with pytest.raises(DatasetError, match=r"nulls=.*has no column 'N'; its columns are n, f"):
+        list(Dataset.parquet(file, nulls={"N": 0}))
+    for filters, why in [([("N", ">", 3)], "No match"), ([("n", ">", "a")], "no kernel")]:
+        with pytest.raises(
+            DatasetError, match=rf"on {file}, whose columns are n \(int64\), .*{why}"
+        ):
+            list(Dataset.parquet(file, filters=filters))
+
+
+def test_files_whose_columns_differ_are_refused_with_the_difference(tmp_path):
+    pq.write_table(pa.table({"n": [1], "m": [1]}), tmp_path / "a")
+    pq.write_table(pa.table({"n": [1], "m": [0.5]}), tmp_path / "b")
+
+    with pytest.raises(DatasetError, match=r"parquet: column 'm' is int64 in .*/a, and double in"):
+        list(Dataset.parquet(tmp_path / "*"))
+    assert numbers(Dataset.parquet(tmp_path / "*", columns=["n"])) == [1, 1]
+
+
 def test_a_file_of_another_format_is_named(tmp_path):
     (tmp_path / "f").write_text("no table")
 

@@ -108,6 +108,7 @@ def test_a_field_that_cannot_be_decoded_is_named_with_its_sample(tmp_path):
     [
         ({"select": 3}, "select must be names of fields"),
         ({"select": []}, "select must be names of fields"),
+        ({"select": "cls;.jpg"}, "select names fields without their dot: 'jpg', not '.jpg'"),
         ({"decode": "jpeg"}, "decode must be 'pil', 'json', or a dict by field, not 'jpeg'"),
         ({"decode": {"jpg": "cv"}}, r"decode\['jpg'\] must be a function of bytes or one of"),
     ],

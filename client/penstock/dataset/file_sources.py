@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from penstock import files as file_names
+from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.graph.traversal import DatasetBase
 from penstock.ops.arrow import Arrow
@@ -320,7 +321,7 @@ class FileSources(DatasetBase):
 
         Raises:
             DatasetError: when an argument is malformed; during reading, for a column that a file
-                does not have.
+                does not have, or when two files have different columns or types.
             MissingExtra: when pyarrow is not installed.
             MissingFile, FileChanged: as for `json_lines`.
             TransformError: in the place of a row with a missing value, and for a damaged file.
@@ -388,6 +389,10 @@ class FileSources(DatasetBase):
         >>> list(Dataset.mds("."))
         []
         """
-        (name,) = file_names.names("mds", "folder", folder)
+        name, *others = file_names.names("mds", "folder", folder)
+        if others:
+            raise DatasetError(
+                f"mds: folder must be one folder, not {folder!r}; `concatenate` joins datasets"
+            )
         shards = shards_of(name, pickled=pickled)
         return cls(Mds(file_names.literally(tuple(shards)), shards))

@@ -15,7 +15,13 @@ from penstock.engine.rows import Block
 from penstock.errors import ElementError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
-from penstock.ops.internal.arrow_blocks import ColumnsSource, check_columns, mapped, pieces_of
+from penstock.ops.internal.arrow_blocks import (
+    ColumnsSource,
+    check_columns,
+    check_same,
+    mapped,
+    pieces_of,
+)
 from penstock.ops.internal.file_parts import START, PartReader, Place
 from penstock.ops.internal.file_records import BadRecordError
 from penstock.stored_file import CHUNK
@@ -44,6 +50,8 @@ class _BatchReader(PartReader):
         reader = pa.ipc.open_file(self._source)
         names = reader.schema.names
         check_columns(node.op, part.name, node.columns, names)
+        check_columns(f"{node.op}(nulls=)", part.name, tuple(node.nulls), names)
+        check_same(node, part.name, [reader.schema.field(c) for c in node.columns or names])
         if node.columns is not None:
             only = [names.index(column) for column in node.columns]
             options = pa.ipc.IpcReadOptions(included_fields=only)

@@ -46,7 +46,12 @@ class _JsonReader(LineReader):
             return normalise(_value(line))
         except (ValueError, RecursionError, ElementError) as exc:
             shown = line[:_SHOWN].rstrip(b"\r\n")
-            raise BadRecordError(f"{exc}: {shown!r}", len(line)) from None
+            raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc)}", len(line)) from None
+
+
+def _remedy(error: Exception) -> str:
+    malformed = isinstance(error, msgspec.DecodeError)
+    return "; each line must be one whole JSON value" if malformed else ""
 
 
 def _value(line: bytes) -> Any:

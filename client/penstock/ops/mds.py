@@ -215,7 +215,7 @@ def shards_of(folder: str, *, pickled: bool) -> dict[str, tuple[Any, ...]]:
     try:
         with stored_file.open_file(name, CHUNK) as file:
             index = msgspec.json.decode(file.read())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise MissingFile(
             f"mds: there is no {name}: give the folder that holds the index"
         ) from None

@@ -20,12 +20,13 @@ from penstock.ops.internal.arrow_blocks import (
     ColumnsSource,
     block_of,
     check_columns,
+    check_same,
     is_utf8,
     mapped,
     pieces_of,
 )
 from penstock.ops.internal.file_parts import START, PartReader, Place
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_records import BadRecordError, RefusalError
 from penstock.options import check_count
 
 ROWS = 1 << 14
@@ -60,10 +61,13 @@ class _RowGroupReader(PartReader):
         stored_file.check_version(node.op, part)
         self._fragment = _fragment(part.name)
         metadata = self._fragment.metadata
-        names = metadata.schema.to_arrow_schema().names
-        check_columns(node.op, part.name, node.columns, names)
-        self._columns = list(node.columns or names)
+        schema = metadata.schema.to_arrow_schema()
+        check_columns(node.op, part.name, node.columns, schema.names)
+        check_columns(f"{node.op}(nulls=)", part.name, tuple(node.nulls), schema.names)
+        self._columns = list(node.columns or schema.names)
+        check_same(node, part.name, [schema.field(name) for name in self._columns])
         self._filter, self._nulls = _expression(node.filters), node.nulls
+        _check_filter(self._fragment, self._filter, part.name, schema)
         self._batch_rows = node.batch_rows
         groups = [i for i in range(metadata.num_row_groups) if _is_in(metadata.row_group(i), part)]
         self._group, self._row = (groups[0], 0) if place == START and groups else place
@@ -150,6 +154,18 @@ def _fragment(name: str) -> Any:
         return form.make_fragment(mapped(name))
     # Not mapped into memory: to read a map of a file that was cut short ends the process.
     return form.make_fragment(name, fs.LocalFileSystem(use_mmap=False))
+
+
+def _check_filter(fragment: Any, chosen: Any, name: str, schema: Any) -> None:
+    pa = needed("pyarrow", "parquet")
+    try:
+        fragment.scanner(filter=chosen)
+    except pa.ArrowException as exc:
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        raise RefusalError(
+            f"parquet: filters={chosen} cannot be used on {name}, whose columns are {columns}: "
+            f"{str(exc).partition(' in ')[0]}"
+        ) from exc
 
 
 def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:

@@ -201,6 +201,10 @@ def fields(select: Any) -> tuple[str, ...] | None:
         raise DatasetError(
             f"webdataset: select must be names of fields, as 'jpg;json' or ['jpg'], not {select!r}"
         )
+    if dotted := next((name for name in names if name.startswith(".")), None):
+        raise DatasetError(
+            f"webdataset: select names fields without their dot: {dotted[1:]!r}, not {dotted!r}"
+        )
     return tuple(name.lower() for name in names)
 
 

@@ -1,9 +1,10 @@
 import pyarrow as pa
 import pytest
 
+from penstock.dataset.dataset import Dataset
 from penstock.engine.rows import Rows
 from penstock.errors import ElementError
-from penstock.ops.internal.arrow_blocks import block_of, check_columns, filled
+from penstock.ops.internal.arrow_blocks import block_of, check_columns, check_same, filled
 from penstock.ops.internal.file_records import RefusalError
 
 
@@ -38,3 +39,52 @@ def test_a_column_that_is_not_there_is_refused():
     check_columns("parquet", "f", None, ["a", "b"])
     with pytest.raises(RefusalError, match="parquet: f has no column 'c'; its columns are a, b"):
         check_columns("parquet", "f", ("a", "c"), ["a", "b"])
+
+
+def compare(first, second):
+    node = Dataset.range(1).node
+    check_same(node, "a", pa.schema(first))
+    check_same(node, "b", pa.schema(second))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"x": pa.int64(), "y": pa.string()}, {"y": pa.large_string(), "x": pa.int64()}),
+        ({"x": pa.string()}, {"x": pa.dictionary(pa.int32(), pa.string_view())}),
+        ({"x": pa.list_(pa.int8())}, {"x": pa.large_list(pa.field("other", pa.int8()))}),
+        ({"x": pa.decimal128(5)}, {"x": pa.float64()}),
+        ({"x": pa.null()}, {"x": pa.int8()}),
+        ({"x": pa.struct({"y": pa.int8()})}, {"x": pa.struct({"y": pa.null()})}),
+    ],
+)
+def test_types_that_give_the_same_elements_are_alike(first, second):
+    compare(first, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"x": pa.int64()}, {"x": pa.float64()}, "column 'x' is int64 in a, and double in b"),
+        ({"x": pa.int64()}, {}, "a has a column 'x', and b has none"),
+        ({}, {"x": pa.int64()}, "b has a column 'x', and a has none"),
+        ({"x": pa.list_(pa.int8())}, {"x": pa.int8()}, "a list of int8 in a, and int8 in b"),
+        (
+            {"x": pa.struct({"y": pa.int8()})},
+            {"x": pa.struct({"z": pa.int8()})},
+            r"is a dict of y \(int8\) in a, and a dict of z \(int8\) in b",
+        ),
+    ],
+)
+def test_a_difference_is_named_with_both_files(first, second, words):
+    with pytest.raises(RefusalError, match=words):
+        compare(first, second)
+
+
+def test_each_source_is_compared_with_its_own_first_file():
+    node, other = Dataset.range(1).node, Dataset.range(1).node
+    check_same(node, "a", pa.schema({"x": pa.int8()}))
+    check_same(other, "b", pa.schema({"y": pa.int8()}))
+
+    with pytest.raises(RefusalError, match="b has a column 'y', and c has none"):
+        check_same(other, "c", pa.schema({"x": pa.int8()}))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,15 @@ from penstock.element import Element, read_only
 from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
+from penstock.graph.node import Node
 from penstock.normalise import normalise
 from penstock.ops.internal.arrow_rows import ColumnsOfBlock, column_of, typed
 from penstock.ops.internal.file_parts import PartsSource
 from penstock.ops.internal.file_records import RefusalError
+
+_firsts: WeakKeyDictionary[Node, tuple[str, dict[str, Any]]] = WeakKeyDictionary()
+"""The first file that this process read of each source, and the kinds of its columns. A process
+compares only files that it reads itself: the dispatcher, which lists all, opens none."""
 
 Nulls = Mapping[str, Any]
 """What to put in the place of missing values, by column."""
@@ -204,3 +210,67 @@ def check_columns(op: str, name: str, wanted: tuple[str, ...] | None, there: lis
             raise RefusalError(
                 f"{op}: {name} has no column {column!r}; its columns are {', '.join(there)}"
             )
+
+
+def check_same(node: Node, name: str, schema: Any) -> None:
+    """Check that the file *name*, read for *node*, has the columns of the first file read for it.
+
+    Args:
+        node: the source.
+        name: the name of the file.
+        schema: the pyarrow schema of the columns that are read.
+
+    Raises:
+        RefusalError: naming both files, and the first difference.
+    """
+    kinds = {field.name: _kind(field.type) for field in schema}
+    first, wanted = _firsts.setdefault(node, (name, kinds))
+    for column in [*wanted, *kinds]:
+        if column not in kinds or column not in wanted:
+            has, lacks = (name, first) if column in kinds else (first, name)
+            differ = f"{has} has a column {column!r}, and {lacks} has none"
+        elif not _alike(kinds[column], wanted[column]):
+            differ = (
+                f"column {column!r} is {_shown(wanted[column])} in {first}, and "
+                f"{_shown(kinds[column])} in {name}"
+            )
+        else:
+            continue
+        raise RefusalError(
+            f"{node.op}: {differ}: choose columns that are alike (columns=), or read these files "
+            "as two datasets and map both to one structure"
+        )
+
+
+def _kind(given: Any) -> Any:
+    """Return what decides the elements of a column of type *given*; None if it only has nulls."""
+    types = needed("pyarrow", "parquet and arrow").types
+    if types.is_dictionary(given):
+        return _kind(given.value_type)
+    if types.is_null(given):
+        return None
+    if types.is_struct(given):
+        return {field.name: _kind(field.type) for field in given}
+    if types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given):
+        return [_kind(given.value_type)]
+    if types.is_decimal(given):
+        return "double"
+    return str(given).removeprefix("large_").removesuffix("_view")
+
+
+def _alike(kind: Any, other: Any) -> bool:
+    if kind is None or other is None:
+        return True
+    if isinstance(kind, list) and isinstance(other, list):
+        return _alike(kind[0], other[0])
+    if isinstance(kind, dict) and isinstance(other, dict):
+        return kind.keys() == other.keys() and all(_alike(kind[k], other[k]) for k in kind)
+    return bool(kind == other)
+
+
+def _shown(kind: Any) -> str:
+    if isinstance(kind, list):
+        return f"a list of {_shown(kind[0])}"
+    if isinstance(kind, dict):
+        return "a dict of " + ", ".join(f"{name} ({_shown(each)})" for name, each in kind.items())
+    return str(kind)
