@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import TransformError
+from penstock.errors import DatasetError, TransformError
 from penstock.file_parts import FilePart
 from penstock.frames.compression import zstd_module
 
@@ -47,7 +47,8 @@ def test_lists_are_arrays_and_numbers_are_scalars(tmp_path):
     ("line", "words"),
     [
         ('{"n": 1', "line 1 .* at byte 9 of .*f"),
-        ('{"n": null}', "cannot hold None"),
+        ('{"n": null}', "key 'n' has no value: give one, as in nulls={'n': ...}"),
+        ('{"n": {"m": null}}', "cannot hold None"),
         ("", "line 1"),
         ("\xff", "line 1"),
     ],
@@ -61,6 +62,16 @@ def test_a_line_that_is_no_element_is_named_and_can_be_left_out(tmp_path, line, 
 
     assert line[:7] in str(caught.value) or line == "\xff"
     assert [int(each["n"]) for each in dataset.ignore_errors()] == [0, 2]
+
+
+def test_nulls_of_a_dict_are_replaced_by_key(tmp_path):
+    (tmp_path / "f").write_text('{"n": null, "t": "a"}\n{"n": 1, "t": null}\n{"t": "b"}\n[2]\n')
+
+    got = list(Dataset.json_lines(tmp_path / "f", nulls={"n": -1, "t": "", "k": 0}))
+
+    assert [*got[:3], got[3].tolist()] == [{"n": -1, "t": "a"}, {"n": 1, "t": ""}, {"t": "b"}, [2]]
+    with pytest.raises(DatasetError, match="json_lines: nulls must be a dict by key, not 0"):
+        Dataset.json_lines(tmp_path / "f", nulls=0)
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, lambda data: zstd_module().compress(data)])

@@ -228,7 +228,12 @@ class FileSources(DatasetBase):
         )
 
     @classmethod
-    def json_lines(cls, files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Self:
+    def json_lines(
+        cls,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        nulls: Mapping[str, Any] | None = None,
+    ) -> Self:
         r"""Return a dataset of the values of files that have one JSON value in each line.
 
         Workers share a large file by byte ranges. Files compressed by gzip, bzip2, xz or Zstandard
@@ -237,20 +242,25 @@ class FileSources(DatasetBase):
         Args:
             files: a name, or a pattern such as ``"s3://bucket/part-{000..099}.jsonl"`` or
                 ``"data/*.jsonl"``, or a sequence of these. The files of a pattern are sorted.
+            nulls: what to put in the place of ``null``, by key of the dict in a line.
 
         Raises:
             DatasetError: when a name is no path.
             MissingFile: during reading, when a file does not exist or a pattern matches nothing.
             FileChanged: during reading, when a file is replaced.
-            TransformError: in the place of a line that is no JSON, or holds ``null``, with its
-                place in the file.
+            TransformError: in the place of a line that is no JSON, or holds ``null`` where *nulls*
+                has no value, with its place in the file.
 
         >>> from pathlib import Path
         >>> _ = Path("a.jsonl").write_text('{"x": 1, "tags": [2, 3]}\n{"x": 4, "tags": []}\n')
         >>> [element["tags"].shape for element in Dataset.json_lines("a.jsonl")]
         [(2,), (0,)]
         """
-        return cls(JsonRecords(file_names.wanted("json_lines", "files", files)))
+        return cls(
+            JsonRecords(
+                file_names.wanted("json_lines", "files", files), {} if nulls is None else nulls
+            )
+        )
 
     @classmethod
     def webdataset(

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 
 from penstock.element import Element
-from penstock.errors import ElementError
+from penstock.errors import DatasetError, ElementError
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
 from penstock.ops.internal.file_parts import PartReader, PartsSource, Place
@@ -29,10 +30,16 @@ class JsonRecords(PartsSource):
     """The values of the lines of files."""
 
     op: ClassVar[str] = "json_lines"
+    nulls: Mapping[str, Any]
+    """What to put in the place of ``null``, by key of the dict in a line."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.nulls, Mapping):
+            raise DatasetError(f"json_lines: nulls must be a dict by key, not {self.nulls!r}")
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
-        return _JsonReader(self.op, part, place)
+        return _JsonReader(self, part, place)
 
 
 _BEYOND = re.compile(rb"NaN|Infinity")
@@ -40,13 +47,30 @@ _decode = msgspec.json.Decoder().decode
 
 
 class _JsonReader(LineReader):
+    def __init__(self, node: JsonRecords, part: FilePart, place: Place) -> None:
+        super().__init__(node.op, part, place)
+        self._nulls = node.nulls
+
     def element(self, line: bytes) -> Element:
         """See `LineReader.element`."""
         try:
-            return normalise(_value(line))
+            return normalise(_filled(_value(line), self._nulls))
         except (ValueError, RecursionError, ElementError) as exc:
             shown = line[:_SHOWN].rstrip(b"\r\n")
             raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc)}", len(line)) from None
+
+
+def _filled(value: Any, nulls: Mapping[str, Any]) -> Any:
+    """Return *value*, with what *nulls* has in the place of the nulls of a dict."""
+    if isinstance(value, dict) and None in value.values():
+        for key in [key for key, inner in value.items() if inner is None]:
+            if key not in nulls:
+                raise ElementError(
+                    f"key {key!r} has no value: give one, as in nulls={{{key!r}: ...}}, leave such "
+                    "lines out by ignore_errors, or read text_lines and parse them in a map"
+                )
+            value[key] = nulls[key]
+    return value
 
 
 def _remedy(error: Exception) -> str:
