@@ -39,7 +39,7 @@ AT_ONCE = 50
 STATE = '{"v":1,"k":"shuffle","buffer":[' + ",".join(map(str, range(0, 60_000, 300))) + "]}"
 """About 1 KB, which is large for an engine's state."""
 
-PARAMETERS = JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+PARAMETERS = JobParameters("d", Mode.DYNAMIC, Codec.NONE)
 
 
 class _Deaf:

@@ -85,7 +85,7 @@ LONG, TASK = 598_294_738_511, 598_294_738_514
 def named():
     """A dispatcher's state with one pass of a job, which has three tasks."""
     state = DispatcherState()
-    parameters = JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+    parameters = JobParameters("d", Mode.OFF, Codec.NONE)
     state.iterations[LONG] = IterationRecord("imagenet", 2, 0, parameters, [])
     for index in range(3):
         state.iterations[LONG].tasks[TASK + index] = TaskRecord(LONG, index, (), ())

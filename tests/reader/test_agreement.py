@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import DatasetError
 from penstock.protocol.cache import WhenFull
-from penstock.protocol.calls import JobParameters
+from penstock.protocol.calls import JobParameters, OnError
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock.reader.agreement import (
@@ -36,7 +36,12 @@ def test_a_consumer_says_who_it_is_and_what_all_agree_on():
     assert asked == Coordination(1, 4, Remainder.PAD, False, 0, 7)
 
     sent = asked.requested(PARAMETERS)
-    assert (sent.num_consumers, sent.remainder, sent.ordered, sent.patience) == (4, "pad", False, 0)
+    assert (sent.num_consumers, sent.remainder, sent.ordered, sent.patience) == (
+        4,
+        Remainder.PAD,
+        False,
+        0,
+    )
 
 
 def test_only_the_first_pass_begins_with_the_round_that_was_asked_for():
@@ -147,13 +152,13 @@ def test_what_is_asked_for_is_requested(most):
 
     sent = asked.requested(PARAMETERS)
 
-    assert (sent.on_error, sent.max_errors) == ("skip", most)
+    assert (sent.on_error, sent.max_errors) == (OnError.SKIP, most)
 
 
 def test_errors_are_raised_unless_something_else_is_asked_for():
     sent = error_policy_of("raise", None, coordinated=True).requested(PARAMETERS)
 
-    assert (sent.on_error, sent.max_errors) == ("raise", None)
+    assert (sent.on_error, sent.max_errors) == (OnError.RAISE, None)
 
 
 @pytest.mark.parametrize(

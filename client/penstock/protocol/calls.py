@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock.protocol.nearness import TargetWorkers
+from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode, Versions, WorkerId
 
 # --- datasets ---
@@ -112,15 +114,15 @@ class JobParameters:
     """In coordinated reads: how many consumers there are."""
     shared_cache: bool = False
     """Whether trainers share the elements. The dispatcher sets it if a request has a trainer."""
-    target_workers: str = "AUTO"
+    target_workers: TargetWorkers = TargetWorkers.AUTO
     ordered: bool = False
-    remainder: str = "drop"
+    remainder: Remainder = Remainder.DROP
     patience: int | None = None
     when_full: str = ""
     """If trainers share the elements: a value of `penstock.protocol.cache.WhenFull`."""
     dataset_id: str = ""
     """The id by which *dataset* is read; empty for a reader that has the pipeline itself."""
-    on_error: str = OnError.RAISE.value
+    on_error: OnError = OnError.RAISE
     max_errors: int | None = None
     """How many failing elements a pass may skip; None allows any number."""
     shards: int = 0

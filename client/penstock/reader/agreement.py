@@ -43,7 +43,7 @@ class Coordination:
         return replace(
             asked,
             num_consumers=self.consumers,
-            remainder=self.remainder.value,
+            remainder=self.remainder,
             ordered=self.ordered,
             patience=self.patience,
         )
@@ -260,7 +260,7 @@ class ErrorPolicy:
 
     def requested(self, asked: JobParameters) -> JobParameters:
         """Return *asked* with what all readers must agree on."""
-        return replace(asked, on_error=self.on_error.value, max_errors=self.most)
+        return replace(asked, on_error=self.on_error, max_errors=self.most)
 
 
 def error_policy_of(

@@ -23,6 +23,7 @@ from penstock.graph.run import seed_of_pass
 from penstock.graph.traversal import epochs_of, options_of
 from penstock.protocol.calls import JobParameters, OpenIterationRequest
 from penstock.protocol.definition import Definition
+from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock.reader.agreement import Coordination, ErrorPolicy, Trainer
 from penstock.reader.delivery.iterator import SessionIterator, UntrackedIterator, no_state
@@ -273,7 +274,7 @@ class Distribute(Node):
                 dataset if known is None else DatasetId(known.definition.fingerprint),
                 Mode(self.mode),
                 Codec(self.codec),
-                target_workers=self.target_workers,
+                target_workers=TargetWorkers(self.target_workers),
                 dataset_id="" if known is None else known.dataset_id,
                 ordered=self.ordered,
                 seed=seed,

@@ -77,10 +77,7 @@ def check_opening(request: OpenIterationRequest) -> None:
         ("dataset_id", asked.dataset_id),
         ("job_name", request.job_name),
         ("trainer", request.trainer),
-        ("target_workers", asked.target_workers),
-        ("remainder", asked.remainder),
         ("when_full", asked.when_full),
-        ("on_error", asked.on_error),
     ):
         if text is not None:
             check_name(what, text)

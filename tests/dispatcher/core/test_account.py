@@ -242,7 +242,7 @@ def test_what_readers_were_handed_is_known_behind_the_end_also_if_they_say_no_mo
 
 def test_what_was_forgotten_before_its_end_is_counted_newest_first():
     state = DispatcherState()
-    parameters = JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+    parameters = JobParameters("d", Mode.DYNAMIC, Codec.NONE)
     for name in ("old", "new"):
         state.jobs[name] = JobRecord(parameters, 1, False, unfinished={2: Unfinished(5)})
 

@@ -5,25 +5,27 @@ from dataclasses import fields, replace
 import pytest
 
 from penstock.errors import JobMismatch
-from penstock.protocol.calls import JobParameters
+from penstock.protocol.calls import JobParameters, OnError
+from penstock.protocol.nearness import TargetWorkers
+from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock_dispatcher.core.jobs import check_same
 from penstock_dispatcher.core.state import DispatcherState
 
-MADE = JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+MADE = JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE)
 OTHERWISE = {
     "dataset": (DatasetId("e"), "dataset is 'd', not 'e'"),
     "mode": (Mode.OFF, "processing_mode is 'dynamic', not 'off'"),
     "codec": (Codec.LZ4, "compression is 'none', not 'lz4'"),
     "num_consumers": (2, "num_consumers is None, not 2"),
     "shared_cache": (True, "cross_trainer_cache is False, not True"),
-    "target_workers": ("LOCAL", "target_workers is 'AUTO', not 'LOCAL'"),
+    "target_workers": (TargetWorkers.LOCAL, "target_workers is 'AUTO', not 'LOCAL'"),
     "ordered": (True, "ordered is False, not True"),
-    "remainder": ("pad", "remainder is 'drop', not 'pad'"),
+    "remainder": (Remainder.PAD, "remainder is 'drop', not 'pad'"),
     "patience": (3, "patience is None, not 3"),
     "when_full": ("wait", "when_full is '', not 'wait'"),
     "dataset_id": ("corpus", "dataset_id is '', not 'corpus'"),
-    "on_error": ("skip", "on_error is 'raise', not 'skip'"),
+    "on_error": (OnError.SKIP, "on_error is 'raise', not 'skip'"),
     "max_errors": (5, "max_errors is None, not 5"),
     "shards": (2, r"number of shards \(the dispatcher's worker_addresses\) is 0, not 2"),
     "stride": (3, r"num_consumers \(with ordered=True\) is None, not 3"),

@@ -186,7 +186,6 @@ def test_a_worker_that_was_not_asked_to_is_not_believed():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"on_error": "ignore"}, "on_error must be one of raise, skip"),
         ({"max_errors": -1}, "must not be negative"),
         ({"on_error": "raise", "max_errors": 1}, "on_error='skip'"),
         ({"num_consumers": 2}, "num_consumers do not go together"),

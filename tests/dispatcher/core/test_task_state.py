@@ -8,9 +8,7 @@ from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord, totals
 from penstock_dispatcher.core.task_state import grant, settle
 
-PARAMETERS = JobParameters(
-    DatasetId("d"), Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", True, "drop"
-)
+PARAMETERS = JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE, ordered=True)
 
 
 def made():

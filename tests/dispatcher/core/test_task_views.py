@@ -17,9 +17,7 @@ from penstock_dispatcher.core.records import (
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.task_views import changes, draw
 
-PARAMETERS = JobParameters(
-    DatasetId("d"), Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop"
-)
+PARAMETERS = JobParameters(DatasetId("d"), Mode.DYNAMIC, Codec.NONE)
 
 
 class Drawn:

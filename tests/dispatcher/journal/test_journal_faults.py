@@ -30,7 +30,7 @@ async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_fr
     config, monkeypatch, caplog
 ):
     def half_done(core, signal, _):
-        parameters = JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+        parameters = JobParameters("d", Mode.OFF, Codec.NONE)
         core.ctx.commit(JobCreated("half", parameters, 1, False))
         raise RuntimeError("a fault")
 

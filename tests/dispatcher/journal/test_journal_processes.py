@@ -63,7 +63,7 @@ async def main():
         if not journal.blocked:
             for _ in range(rng.randrange(1, 5)):
                 workers = "x" * rng.randrange(2000)
-                same = JobParameters("d", Mode.OFF, Codec.NONE, None, False, workers, False, "")
+                same = JobParameters("d", Mode.OFF, Codec.NONE, dataset_id=workers)
                 fact = JobCreated(f"j{state.length}", same, 1, False)
                 state.apply(fact)
                 journal.append(fact)

@@ -92,7 +92,7 @@ def test_a_damaged_page_is_named_and_nothing_is_changed(file):
     ids=["schema", "kind", "table"],
 )
 def test_a_flipped_bit_in_any_name_is_damage_too(file, was, now):
-    parameters = JobParameters("d1", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+    parameters = JobParameters("d1", Mode.DYNAMIC, Codec.NONE)
     state = DispatcherState()
     with Store(file, power=False) as store:
         changes = Changes(state)

@@ -110,7 +110,7 @@ def test_a_snapshot_makes_room_in_a_full_store(file):
 
 
 def _parameters():
-    return JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+    return JobParameters("d", Mode.OFF, Codec.NONE)
 
 
 def test_power_is_bought_with_an_fsync_of_each_transaction(file):

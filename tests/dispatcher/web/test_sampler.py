@@ -20,8 +20,8 @@ def test_a_job_has_its_passes_readers_and_elements():
     assert (seen.tasks, seen.waiting_tasks) == (1, 0)
     assert (seen.slots, seen.slots_used) == (1, 0)  # a copy takes no slot
     counts = sampler.totals.by_job()["j"]
-    assert (counts.produced, counts.sent) == (10, 6)
-    assert counts.elements == 10
+    assert (counts["produced"], counts["sent"]) == (10, 6)
+    assert counts["elements"] == 10
 
 
 def test_a_task_that_no_worker_has_waits():

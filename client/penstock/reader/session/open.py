@@ -110,7 +110,7 @@ def open_session(spec: ReadSpec) -> OpenedSession:
         loop = held.enter_context(LoopThread.shared())
         unread = held.enter_context(ExitStack())
         unread.callback(_close, loop, line)
-        if TargetWorkers(spec.request.parameters.target_workers) is TargetWorkers.LOCAL:
+        if spec.request.parameters.target_workers is TargetWorkers.LOCAL:
             loop.run(_call(spec, line, lambda d: check_local(spec.address, d.status)))
         dataset, opened = _open(loop, line, spec)
         _heed(opened, spec)
@@ -146,7 +146,7 @@ def _core(spec: ReadSpec, opened: OpenIterationReply, began: int) -> SessionCore
             limit = InOrderFrameLimit(frames) if frames else InOrderByteLimit(BUDGET)
         else:
             limit = FrameLimit(frames) if frames else ByteLimit(BUDGET)
-        vicinity = Vicinity(TargetWorkers(spec.request.parameters.target_workers), process.host)
+        vicinity = Vicinity(spec.request.parameters.target_workers, process.host)
         index = None if spec.consumer is None else spec.consumer.index
         whose = (process, spec.request.trainer or "", vicinity, index)
         return ReaderCore(

@@ -19,6 +19,19 @@ class Remainder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REMAINDER_DROP: _ClassVar[Remainder]
     REMAINDER_PAD: _ClassVar[Remainder]
     REMAINDER_REPEAT: _ClassVar[Remainder]
+
+class TargetWorkers(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TARGET_WORKERS_UNSPECIFIED: _ClassVar[TargetWorkers]
+    TARGET_WORKERS_AUTO: _ClassVar[TargetWorkers]
+    TARGET_WORKERS_ANY: _ClassVar[TargetWorkers]
+    TARGET_WORKERS_LOCAL: _ClassVar[TargetWorkers]
+
+class OnError(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_ERROR_UNSPECIFIED: _ClassVar[OnError]
+    ON_ERROR_RAISE: _ClassVar[OnError]
+    ON_ERROR_SKIP: _ClassVar[OnError]
 WHEN_FULL_UNSPECIFIED: WhenFull
 WHEN_FULL_SKIP: WhenFull
 WHEN_FULL_WAIT: WhenFull
@@ -26,6 +39,13 @@ REMAINDER_UNSPECIFIED: Remainder
 REMAINDER_DROP: Remainder
 REMAINDER_PAD: Remainder
 REMAINDER_REPEAT: Remainder
+TARGET_WORKERS_UNSPECIFIED: TargetWorkers
+TARGET_WORKERS_AUTO: TargetWorkers
+TARGET_WORKERS_ANY: TargetWorkers
+TARGET_WORKERS_LOCAL: TargetWorkers
+ON_ERROR_UNSPECIFIED: OnError
+ON_ERROR_RAISE: OnError
+ON_ERROR_SKIP: OnError
 
 class RegisterDatasetRequest(_message.Message):
     __slots__ = ("definition", "versions", "registration")
@@ -813,15 +833,15 @@ class JobParameters(_message.Message):
     codec: _common_pb2.Codec
     num_consumers: int
     shared_cache: bool
-    target_workers: str
+    target_workers: TargetWorkers
     ordered: bool
-    remainder: str
+    remainder: Remainder
     patience: int
     when_full: str
     dataset_id: str
-    on_error: str
+    on_error: OnError
     max_errors: int
     shards: int
     stride: int
     seed: int
-    def __init__(self, dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., shared_cache: bool = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., shards: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+    def __init__(self, dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., shared_cache: bool = ..., target_workers: _Optional[_Union[TargetWorkers, str]] = ..., ordered: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[_Union[OnError, str]] = ..., max_errors: _Optional[int] = ..., shards: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...

@@ -148,7 +148,7 @@ def _iteration(
         "" if iteration.finished else soft_state.held_by.get(name, ""),
         cache=_cache(iteration, balance),
         dead_letters=skipped_errors.dead_letters(iteration),
-        target_workers=iteration.parameters.target_workers,
+        target_workers=iteration.parameters.target_workers.value,
         fills_slots=iteration.fills_slots,
         slots=sum(soft_state.shares.get(name, {}).values()),
         ordered=iteration.ordered,

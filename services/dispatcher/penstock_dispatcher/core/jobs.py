@@ -189,14 +189,9 @@ def _check_ordered(asked: JobParameters, dataset: DatasetRecord) -> None:
 
 
 def _check_target(asked: JobParameters) -> None:
-    """Refuse workers that there are no words for, or that cannot be told apart in rounds."""
-    known = [one.value for one in TargetWorkers]
-    if asked.target_workers not in known:
-        raise DatasetError(
-            f"target_workers must be one of {', '.join(known)}, not {asked.target_workers!r}"
-        )
+    """Refuse workers that cannot be told apart in rounds."""
     consumers = (asked.num_consumers or asked.stride) is not None
-    if asked.target_workers == TargetWorkers.LOCAL.value and consumers:
+    if asked.target_workers is TargetWorkers.LOCAL and consumers:
         raise DatasetError(
             "target_workers='LOCAL' and num_consumers do not go together: all consumers read each "
             "task"
@@ -205,13 +200,11 @@ def _check_target(asked: JobParameters) -> None:
 
 def _check_rounds(request: OpenIterationRequest) -> None:
     """Refuse what makes no sense of reading in rounds, or without."""
-    known, asked = [one.value for one in Remainder], request.parameters
-    if asked.remainder not in known:
-        raise DatasetError(f"remainder must be one of {', '.join(known)}, not {asked.remainder!r}")
+    asked = request.parameters
     if asked.patience is not None and asked.patience < 0:
         raise DatasetError(f"patience must not be negative: {asked.patience}")
     if asked.num_consumers is None:
-        if asked.remainder != Remainder.DROP.value or asked.patience is not None:
+        if asked.remainder is not Remainder.DROP or asked.patience is not None:
             raise DatasetError("remainder and patience are for coordinated reads: num_consumers")
         return
     if not 1 <= asked.num_consumers <= MOST_CONSUMERS:
@@ -250,10 +243,7 @@ def _check_cache(request: OpenIterationRequest) -> None:
 
 def _check_errors(asked: JobParameters) -> None:
     """Refuse what makes no sense of elements that cannot be made."""
-    known = [one.value for one in OnError]
-    if asked.on_error not in known:
-        raise DatasetError(f"on_error must be one of {', '.join(known)}: {asked.on_error!r}")
-    skips = asked.on_error == OnError.SKIP.value
+    skips = asked.on_error is OnError.SKIP
     if asked.max_errors is not None and (asked.max_errors < 0 or not skips):
         raise DatasetError(
             f"max_errors={asked.max_errors} must not be negative, and is for on_error='skip'"

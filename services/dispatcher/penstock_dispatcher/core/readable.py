@@ -62,7 +62,7 @@ def why_barred(iteration: IterationRecord, worker: WorkerId) -> str:
 def _target(iteration: IterationRecord) -> TargetWorkers:
     if iteration.rounds is not None:
         return TargetWorkers.ANY  # each round is for all consumers
-    return TargetWorkers(iteration.parameters.target_workers)
+    return iteration.parameters.target_workers
 
 
 def _is_read(

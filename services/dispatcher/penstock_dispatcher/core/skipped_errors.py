@@ -18,7 +18,7 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 
 def are_skipped(iteration: IterationRecord) -> bool:
     """Return whether elements of *iteration* that cannot be made are left out."""
-    return iteration.parameters.on_error == OnError.SKIP.value
+    return iteration.parameters.on_error is OnError.SKIP
 
 
 def count(iteration: IterationRecord) -> int:

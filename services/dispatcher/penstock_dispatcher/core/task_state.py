@@ -9,7 +9,6 @@ from typing import assert_never
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.calls import JobParameters
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.rounds import Remainder
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint, TaskId
 from penstock_dispatcher.core.cache_record import TrainerRecord, join, known
@@ -112,7 +111,7 @@ def rounds_of(parameters: JobParameters) -> RoundsRecord | None:
     patience = PATIENCE if parameters.patience is None else parameters.patience
     return RoundsRecord(
         parameters.num_consumers,
-        Remainder(parameters.remainder),
+        parameters.remainder,
         parameters.ordered,
         0 if parameters.ordered else patience,
     )

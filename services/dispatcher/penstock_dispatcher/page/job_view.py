@@ -214,21 +214,8 @@ def _counts(it: IterationStats) -> TaskCounts:
 
 def balance_of(account: Account, faults: tuple[str, ...]) -> Balance:
     """Return the numbers of *account* that are shown, and its *faults*."""
-    return Balance(
-        account.elements,
-        account.produced,
-        account.replayed,
-        account.sent,
-        account.requeued,
-        account.acked,
-        account.consumed,
-        account.redelivered,
-        account.in_doubt,
-        account.skipped,
-        account.nondeterministic,
-        account.errors,
-        faults,
-    )
+    counts = {name: getattr(account, name) for name in Balance.__slots__ if name != "faults"}
+    return Balance(**counts, faults=faults)
 
 
 def operators_of(tasks: Iterable[TaskLook]) -> tuple[OperatorShare, ...]:

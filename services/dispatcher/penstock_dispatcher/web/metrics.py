@@ -26,7 +26,7 @@ from penstock.web.metrics import (
 from penstock_dispatcher.core.counting import LOST
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.service import DispatcherService
-from penstock_dispatcher.web.sampler import JobCounts, JobNow, Sampler
+from penstock_dispatcher.web.sampler import JobNow, Sampler
 
 ELEMENTS: tuple[tuple[str, str, str], ...] = (
     ("elements", "elements", "Different elements of all passes, counted when first produced"),
@@ -51,7 +51,7 @@ ELEMENTS: tuple[tuple[str, str, str], ...] = (
     ("lost", "elements_lost", "Elements that nondeterministic pipelines may have lost"),
     ("splits", "splits", "Splits handed to tasks"),
 )
-"""Fields of `JobCounts`, and their metrics."""
+"""The counts of `sampler.COUNTED`, and their metrics."""
 
 OF_A_JOB: tuple[tuple[str, str], ...] = (
     ("iterations", "Running passes"),
@@ -197,7 +197,7 @@ def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
     )
 
 
-def _of_elements(by_job: dict[str, JobCounts]) -> Iterable[Metric]:
+def _of_elements(by_job: dict[str, Counter[str]]) -> Iterable[Metric]:
     for field, name, text in ELEMENTS:
-        values = (((job,), getattr(counts, field)) for job, counts in by_job.items())
+        values = (((job,), counts[field]) for job, counts in by_job.items())
         yield counters(f"penstock_{name}", text, JOB, values)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.types import IterationId
 from penstock.runtime.clock import now
 from penstock_dispatcher.core import account, slots
-from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.counting import CURRENT
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.state_machine import DispatcherCore
@@ -30,39 +29,22 @@ MOST_JOBS = 100
 """Jobs that are told apart; each has about twenty series."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobCounts:
-    """The account of elements of several passes; see `Account`."""
-
-    elements: int = 0
-    produced: int = 0
-    replayed: int = 0
-    sent: int = 0
-    requeued: int = 0
-    acked: int = 0
-    consumed: int = 0
-    redelivered: int = 0
-    in_doubt: int = 0
-    skipped: int = 0
-    errors: int = 0
-    lost: int = 0
-    splits: int = 0
-
-    @classmethod
-    def of(cls, account: Account) -> JobCounts:
-        """Return the counts of *account*."""
-        return cls(*(getattr(account, name) for name in NAMES))
-
-    def plus(self, other: JobCounts) -> JobCounts:
-        """Return the sums."""
-        return JobCounts(*(getattr(self, name) + getattr(other, name) for name in NAMES))
-
-    def at_least(self, other: JobCounts) -> JobCounts:
-        """Return the greater of each: earlier counts of a pass are not taken back."""
-        return JobCounts(*(max(getattr(self, name), getattr(other, name)) for name in NAMES))
-
-
-NAMES: Final = tuple(each.name for each in fields(JobCounts))
+COUNTED: Final = (
+    "elements",
+    "produced",
+    "replayed",
+    "sent",
+    "requeued",
+    "acked",
+    "consumed",
+    "redelivered",
+    "in_doubt",
+    "skipped",
+    "errors",
+    "lost",
+    "splits",
+)
+"""The fields of `Account` that are summed up by job."""
 
 
 @dataclass(slots=True)
@@ -72,10 +54,8 @@ class JobTotals:
     If a pass was restored, or continues after a restart, its earlier elements count, too.
     """
 
-    _running: dict[IterationId, tuple[str, JobCounts]] = field(default_factory=dict)
-    _over: defaultdict[str, JobCounts] = field(
-        default_factory=lambda: defaultdict[str, JobCounts](JobCounts)
-    )
+    _running: dict[IterationId, tuple[str, Counter[str]]] = field(default_factory=dict)
+    _over: dict[str, Counter[str]] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
 
     def label(self, job: str, *, private: bool) -> str:
@@ -88,22 +68,22 @@ class JobTotals:
             self._known.add(job)
         return job
 
-    def note(self, iteration: IterationId, label: str, counts: JobCounts) -> None:
-        """Take *counts* as those of a pass now."""
+    def note(self, iteration: IterationId, label: str, counts: Counter[str]) -> None:
+        """Take *counts* as those of a pass now; earlier counts are not taken back."""
         known = self._running.get(iteration)
-        self._running[iteration] = (label, counts if known is None else counts.at_least(known[1]))
+        self._running[iteration] = (label, counts if known is None else counts | known[1])
 
     def keep(self, iterations: Iterable[IterationId]) -> None:
         """Take it that passes other than *iterations* are forgotten; their counts stay."""
         for gone in self._running.keys() - set(iterations):
             label, counts = self._running.pop(gone)
-            self._over[label] = self._over[label].plus(counts)
+            self._over[label] = self._over.get(label, Counter()) + counts
 
-    def by_job(self) -> dict[str, JobCounts]:
+    def by_job(self) -> dict[str, Counter[str]]:
         """Return the sums, by label."""
         sums = dict(self._over)
         for label, counts in self._running.values():
-            sums[label] = sums.get(label, JobCounts()).plus(counts)
+            sums[label] = sums.get(label, Counter()) + counts
         return sums
 
 
@@ -215,7 +195,8 @@ class Sampler:
         job_now = sample.jobs[label]
         if name not in self._over:
             balance = account.of(iteration, soft)
-            self.totals.note(name, label, JobCounts.of(balance))
+            counts = Counter({each: getattr(balance, each) for each in COUNTED})
+            self.totals.note(name, label, counts)
             if iteration.finished and not balance.unreported:
                 self._over[name] = bool(balance.faults())
         job_now.iterations_unbalanced += self._over.get(name, False)
