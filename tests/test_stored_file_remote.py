@@ -8,7 +8,14 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, TransformError
+from penstock.storage import retries
 from penstock.stored_file import patience, why_unread
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(retries, "INFO_PATIENCE", 0.2)
+
 
 LINES = [f"line {i} {'x' * 90}" for i in range(12_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()

@@ -19,7 +19,9 @@ from penstock.errors import DatasetError, MissingFile
 from penstock.file_parts import PART_BYTES, Info, braces, parted
 from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
-from penstock.stored_file import is_url, patience, why_unread
+from penstock.storage.fetching import file_info
+from penstock.storage.urls import shown
+from penstock.stored_file import is_url, why_unread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,18 +83,11 @@ def _parts(op: str, found: Mapping[str, Info], nbytes: int) -> tuple[str, ...]:
 
 
 def _remote_info(op: str, name: str) -> Info:
-    """Return what fsspec tells of a remote file; None if it is missing, as its reader will say."""
-    from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
-
+    """Return what its store tells of a remote file; None if it is missing, as its reader says."""
     try:
-        fs, inner = url_to_fs(name, **patience(name))
-        info: Mapping[str, Any] = fs.info(inner)
-    except Exception as exc:
-        why = why_unread(exc)
-        if isinstance(exc, FileNotFoundError) and not why:
-            return None
-        raise DatasetError(f"{op}: cannot read {name!r}: {why or exc}") from exc
-    return info
+        return file_info(name)
+    except (OSError, ValueError, ImportError) as exc:
+        raise DatasetError(f"{op}: cannot read {shown(name)!r}: {exc}") from exc
 
 
 def _remedy(pattern: str) -> str:

@@ -14,6 +14,9 @@ from typing import IO, Any, BinaryIO, Generic, TypeVar
 
 from penstock.errors import FileChanged
 from penstock.file_parts import FilePart, local_version, remote_version
+from penstock.storage import ranged_file
+from penstock.storage.fetching import UnrangedError, file_info
+from penstock.storage.ranged_file import RangedFile
 
 CHUNK = 1 << 18
 
@@ -87,14 +90,32 @@ def begun(head: bytes, file: BinaryIO) -> io.BufferedReader[Any]:
     return io.BufferedReader(_Begun(head, file), CHUNK)
 
 
-def open_part(op: str, part: FilePart, buffer: int) -> io.BufferedReader[Any]:
+def open_part(
+    op: str, part: FilePart, buffer: int, *, in_order: bool = True
+) -> io.BufferedReader[Any]:
     """Open the file of *part* for reading bytes, so many at a time, if it is the listed version.
+
+    Args:
+        op: the operator, for errors.
+        part: its bytes are read ahead if the file is remote.
+        buffer: how many bytes are read at a time.
+        in_order: whether the part is read from its start to its end. If not, a remote file is not
+            read ahead.
 
     Raises:
         FileChanged: when it is another version.
     """
+    if is_url(part.name) and ranged_file.has_ranges(part.name) and part.stop is not None:
+        ahead = (part.start, part.stop) if in_order else (0, 0)
+        return io.BufferedReader(_Remote(part.name, part.version, part.size, *ahead), buffer)
     check_version(op, part)
     return open_file(part.name, buffer)
+
+
+def read_soon(part: FilePart) -> None:
+    """Begin to read *part*, which is opened next, if it is remote."""
+    if part.stop is not None and is_url(part.name) and ranged_file.has_ranges(part.name):
+        ranged_file.expect(part.name, part.version, part.start, part.stop)
 
 
 def check_version(op: str, part: FilePart) -> None:
@@ -106,11 +127,10 @@ def check_version(op: str, part: FilePart) -> None:
     if not part.version:
         return
     if is_url(part.name):
-        from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
-
-        fs, inner = url_to_fs(part.name, **patience(part.name))
-        fs.invalidate_cache(inner)
-        found = remote_version(fs.info(inner))
+        info = file_info(part.name)
+        if info is None:
+            raise FileNotFoundError(part.name)
+        found = remote_version(info)
     else:
         found = local_version(os.stat(part.name))  # noqa: PTH116
     if found != part.version:
@@ -125,10 +145,60 @@ def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
     if not is_url(path):
         file = io.FileIO(path)
         return io.BufferedReader(file if file.seekable() else _Pipe(file), buffer)
+    if ranged_file.has_ranges(path):
+        info = file_info(path)
+        if info is None:
+            raise FileNotFoundError(path)
+        if (size := info.get("size")) is not None:
+            raw = _Remote(path, remote_version(info), int(size), 0, int(size))
+            return io.BufferedReader(raw, buffer)
     from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
 
     fs, inner = url_to_fs(path, **patience(path))
     return RemoteFile(fs, inner, buffer)
+
+
+class _Remote(io.RawIOBase):
+    """A remote file in ranges; from start to end if its server sends none."""
+
+    def __init__(self, url: str, version: str, size: int, start: int, stop: int) -> None:
+        self._url = url
+        self._inner: io.RawIOBase = RangedFile(url, version, size, start, stop)
+
+    def readable(self) -> bool:
+        """See `io.RawIOBase.readable`."""
+        return True
+
+    def seekable(self) -> bool:
+        """See `io.RawIOBase.seekable`."""
+        return True
+
+    def tell(self) -> int:
+        """See `io.RawIOBase.tell`."""
+        return self._inner.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """See `io.RawIOBase.seek`."""
+        return self._inner.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase.readinto`."""
+        try:
+            return self._inner.readinto(buffer) or 0
+        except UnrangedError:
+            at = self._inner.tell()
+        from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
+
+        fs, inner = url_to_fs(self._url, **patience(self._url))
+        self._inner.close()
+        self._inner = _Raw(fs, inner)
+        self._inner.seek(at)
+        return self._inner.readinto(buffer) or 0
+
+    def close(self) -> None:
+        """See `io.RawIOBase.close`."""
+        super().close()
+        self._inner.close()
 
 
 class _Pipe(ForwardFile[io.FileIO]):

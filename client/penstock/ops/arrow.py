@@ -42,10 +42,11 @@ class _BatchReader(PartReader):
     def __init__(self, node: Arrow, part: FilePart, place: Place) -> None:
         pa = needed("pyarrow", "Dataset.arrow")
         self._nulls = node.nulls
-        stored_file.check_version(node.op, part)
         if stored_file.is_url(part.name):
-            self._source = pa.PythonFile(stored_file.open_file(part.name, CHUNK), mode="r")
+            file = stored_file.open_part(node.op, part, CHUNK, in_order=False)
+            self._source = pa.PythonFile(file, mode="r")
         else:
+            stored_file.check_version(node.op, part)
             self._source = mapped(part.name)
         reader = pa.ipc.open_file(self._source)
         names = reader.schema.names

@@ -12,7 +12,7 @@ import hashlib
 import mmap
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
@@ -82,7 +82,6 @@ class Mds(PartsSource):
 
 class _ShardReader(PartReader):
     def __init__(self, shard: MdsShard, part: FilePart, place: Place) -> None:
-        stored_file.check_version("mds", part)
         self._shard, self._data = shard, _content(part)
         self._decoders = [decoder(encoding) for encoding in shard.encodings]
         for algorithm, wanted in shard.hashes:
@@ -139,7 +138,7 @@ class _ShardReader(PartReader):
 
 def _content(part: FilePart) -> Any:
     """Return the bytes of a shard: mapped, if it is a local one and not compressed."""
-    raw = stored_file.open_file(part.name, CHUNK)
+    raw = stored_file.open_part("mds", replace(part, start=0, stop=part.stop and part.size), CHUNK)
     with decompressed(raw, GUESSED) as file:
         if file is raw and not stored_file.is_url(part.name):
             return mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)

@@ -28,6 +28,7 @@ from penstock.ops.internal.arrow_blocks import (
 from penstock.ops.internal.file_parts import START, PartReader, Place
 from penstock.ops.internal.file_records import BadRecordError, RefusalError
 from penstock.options import check_count
+from penstock.stored_file import CHUNK
 
 ROWS = 1 << 14
 """The most rows that are decoded at a time: a row group may have millions."""
@@ -58,8 +59,7 @@ class _RowGroupReader(PartReader):
     """The rows of the row groups of *part*."""
 
     def __init__(self, node: Parquet, part: FilePart, place: Place) -> None:
-        stored_file.check_version(node.op, part)
-        self._fragment = _fragment(part.name)
+        self._fragment = _fragment(part)
         metadata = self._fragment.metadata
         schema = metadata.schema.to_arrow_schema()
         check_columns(node.op, part.name, node.columns, schema.names)
@@ -139,17 +139,17 @@ class _RowGroupReader(PartReader):
         return f"element {self._row} of row group {self._group}"
 
 
-def _fragment(name: str) -> Any:
+def _fragment(part: FilePart) -> Any:
     needed("pyarrow", "parquet")
-    from pyarrow import dataset, fs  # noqa: PLC0415  an extra
+    from pyarrow import PythonFile, dataset, fs  # noqa: PLC0415  an extra
 
     options = dataset.ParquetFragmentScanOptions(pre_buffer=True)
     form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    name = part.name
     if stored_file.is_url(name):
-        from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
-
-        remote, inner = url_to_fs(name, **stored_file.patience(name))
-        return form.make_fragment(inner, fs.PyFileSystem(fs.FSSpecHandler(remote)))
+        file = stored_file.open_part("parquet", part, CHUNK, in_order=False)
+        return form.make_fragment(PythonFile(file, mode="r"))
+    stored_file.check_version("parquet", part)
     if not is_utf8(name):
         return form.make_fragment(mapped(name))
     # Not mapped into memory: to read a map of a file that was cut short ends the process.

@@ -1,0 +1,14 @@
+"""Bytes of remote files: everything that Penstock reads from object stores and HTTP servers.
+
+- `range_cache`: names a range of a file's version, and the seam for a cache on the host's disk.
+- `stores`: object stores by obstore, others by fsspec; their errors by kind. `urls`: which store
+  reads a URL. `listing`: the files that match a pattern.
+- `hedging`, `window`, `retries`: decide when to send a second request, how many run at once, and
+  when to try again. They do no I/O.
+- `fetching`: reads a range with these. `ranged_file`: a remote file as Python reads files.
+- `counts`: requests, bytes, retries of this process.
+"""
+
+from penstock.storage.range_cache import PartKey, RangeCache, use_cache
+
+__all__ = ["PartKey", "RangeCache", "use_cache"]

@@ -1,0 +1,47 @@
+"""What this process has read from remote files, as numbers that only grow."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import astuple, dataclass
+
+
+@dataclass(slots=True)
+class StorageCounts:
+    """Counts of requests for bytes of remote files."""
+
+    requests: int = 0
+    nbytes: int = 0
+    retries: int = 0
+    slow_downs: int = 0
+    """Answers that asked for fewer requests: 429, 503."""
+    hedges: int = 0
+    """Second requests, sent because the first one was late."""
+    hedges_won: int = 0
+    """Second requests that answered before the first one."""
+    wait_seconds: float = 0.0
+    """How long readers of elements waited for bytes."""
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_evictions: int = 0
+
+    def plus(self, other: StorageCounts) -> StorageCounts:
+        """Return the sums."""
+        return StorageCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+_lock = threading.Lock()
+_counts = StorageCounts()
+
+
+def count(**added: float) -> None:
+    """Add to the counts of this process, by their names."""
+    with _lock:
+        for name, number in added.items():
+            setattr(_counts, name, getattr(_counts, name) + number)
+
+
+def counted() -> StorageCounts:
+    """Return the counts of this process."""
+    with _lock:
+        return _counts.plus(StorageCounts())

@@ -1,0 +1,24 @@
+import pytest
+
+from penstock.storage import fetching, retries, stores
+from tests.storage.stand_in import served
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """An S3 server, which the environment names, with credentials."""
+    with served() as made:
+        for name, value in (
+            ("AWS_ENDPOINT_URL", made.url),
+            ("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID"),
+            ("AWS_SECRET_ACCESS_KEY", "very-secret-key"),
+            ("AWS_REGION", "us-east-1"),
+        ):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(retries, "_FIRST", 0.001)
+        monkeypatch.setattr(retries, "INFO_PATIENCE", 0.2)
+        stores.opened.cache_clear()
+        fetching._forget()
+        yield made
+        stores.opened.cache_clear()
+        fetching._forget()

@@ -1,0 +1,163 @@
+"""An S3 server on loopback, in threads: GET, HEAD, LIST, ranges and If-Match; and its faults."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+WHEN = "2026-01-02T03:04:05.000Z"
+
+
+@dataclass
+class Bucket:
+    """The objects of all buckets by ``bucket/key``, and what befalls the next requests."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    """Of the next GETs, one for each: "" is none; else "403", "503", "cut", "short", "late"."""
+    fault: object = None
+    """A function of the number of a GET that returns its fault; it comes before `faults`."""
+    hidden: set[str] = field(default_factory=set)
+    """Objects that are listed, but not there yet."""
+    latency: float = 0.0
+    lateness: float = 1.0
+    seen: Counter = field(default_factory=Counter)
+    ranges: list[tuple[str, str]] = field(default_factory=list)
+    sent: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+
+    def next_fault(self) -> str:
+        with self.lock:
+            number = self.seen["GET"]
+            self.seen["GET"] += 1
+            if self.fault is not None:
+                return self.fault(number)
+            return self.faults.pop(0) if self.faults else ""
+
+
+def tag(data: bytes) -> str:
+    return f'"{hashlib.md5(data).hexdigest()}"'
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    bucket: Bucket
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.bucket.seen["HEAD"] += 1
+        data = self.bucket.objects.get(self.name)
+        if data is None or self.name in self.bucket.hidden:
+            self.answer(404, b"")
+        else:
+            self.answer(200, data, {"ETag": tag(data)}, head=True)
+
+    @property
+    def name(self):
+        return unquote(urlsplit(self.path).path).removeprefix("/")
+
+    def do_GET(self):
+        query = parse_qs(urlsplit(self.path).query)
+        if "list-type" in query:
+            self.listing(query)
+        else:
+            self.range()
+
+    def range(self):
+        fault = self.bucket.next_fault()
+        time.sleep(self.bucket.lateness if fault == "late" else self.bucket.latency)
+        data = self.bucket.objects.get(self.name)
+        if data is None or self.name in self.bucket.hidden:
+            fault = fault if fault.isdigit() else "404"
+        elif self.headers.get("If-Match") not in (None, tag(data)):
+            fault = "412"
+        if fault.isdigit():
+            self.error(int(fault))
+            return
+        start, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        body = data[int(start) : int(last) + 1]
+        with self.bucket.lock:
+            self.bucket.ranges.append((self.name, f"{start}-{last}"))
+        headers = {
+            "ETag": tag(data),
+            "Content-Range": f"bytes {start}-{int(start) + len(body) - 1}/{len(data)}",
+        }
+        self.answer(206, body[:-3] if fault == "short" else body, headers, cut=fault == "cut")
+
+    def listing(self, query):
+        self.bucket.seen["LIST"] += 1
+        prefix, bucket = query.get("prefix", [""])[0], self.name.strip("/")
+        keys = sorted(n.split("/", 1)[1] for n in self.bucket.objects if n.startswith(bucket + "/"))
+        found = [key for key in keys if key.startswith(prefix)]
+        folders = []
+        if "delimiter" in query:
+            rest = {key: key[len(prefix) :] for key in found}
+            folders = sorted({prefix + r.split("/")[0] + "/" for r in rest.values() if "/" in r})
+            found = [key for key in found if "/" not in rest[key]]
+        items = "".join(
+            f"<Contents><Key>{escape(key)}</Key><LastModified>{WHEN}</LastModified>"
+            f"<ETag>{tag(data).replace(chr(34), '&quot;')}</ETag>"
+            f"<Size>{len(data)}</Size></Contents>"
+            for key in found
+            for data in [self.bucket.objects[f"{bucket}/{key}"]]
+        )
+        items += "".join(
+            f"<CommonPrefixes><Prefix>{escape(f)}</Prefix></CommonPrefixes>" for f in folders
+        )
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>"
+        self.answer(200, body.encode(), {"Content-Type": "application/xml"})
+
+    def error(self, status):
+        code = {403: "AccessDenied", 503: "SlowDown", 404: "NoSuchKey"}.get(status, "Odd")
+        body = f"<Error><Code>{code}</Code><Message>it is so</Message></Error>".encode()
+        self.answer(status, body)
+
+    def answer(self, status, body, headers=(), *, head=False, cut=False):
+        self.send_response(status)
+        self.send_header("Last-Modified", "Fri, 02 Jan 2026 03:04:05 GMT")
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        body = b"" if head or self.command == "HEAD" else body[: len(body) // 2] if cut else body
+        try:
+            self.wfile.write(body)
+        except OSError:
+            pass  # nobody waits for it any more
+        with self.bucket.lock:
+            self.bucket.sent += len(body)
+        self.close_connection = self.close_connection or cut
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, *_):
+        pass
+
+
+@contextmanager
+def served():
+    """Yield a `Bucket` that is served at its `url`."""
+    bucket = Bucket()
+    handler = type("Handler", (Handler,), {"bucket": bucket})
+    with Server(("127.0.0.1", 0), handler) as server:
+        bucket.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield bucket
+        finally:
+            server.shutdown()
+            thread.join()
