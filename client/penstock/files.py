@@ -19,6 +19,7 @@ from penstock.errors import DatasetError, MissingFile
 from penstock.file_parts import PART_BYTES, Info, braces, parted
 from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
+from penstock.storage import listing as listing_of_store
 from penstock.storage.fetching import file_info
 from penstock.storage.urls import shown
 from penstock.stored_file import is_url, why_unread
@@ -192,6 +193,11 @@ def _is_there(name: str) -> bool:
 
 def _glob(op: str, pattern: str) -> dict[str, Any]:
     """Return the files that match, with what fsspec tells of remote ones."""
+    if is_url(pattern) and listing_of_store.lists(pattern):
+        try:
+            return dict(interruptible(partial(listing_of_store.objects, pattern)))
+        except OSError as exc:
+            raise DatasetError(f"{op}: cannot list the files of {pattern!r}: {exc}") from exc
     # Imported late: only reading files by pattern waits 80 ms for it.
     from fsspec.core import url_to_fs  # noqa: PLC0415
 

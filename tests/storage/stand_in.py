@@ -33,6 +33,8 @@ class Bucket:
     sent: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
+    refused: bool = False
+    """Whether listings are refused."""
 
     def next_fault(self) -> str:
         with self.lock:
@@ -96,6 +98,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def listing(self, query):
         self.bucket.seen["LIST"] += 1
+        if self.bucket.refused:
+            self.error(403)
+            return
         prefix, bucket = query.get("prefix", [""])[0], self.name.strip("/")
         keys = sorted(n.split("/", 1)[1] for n in self.bucket.objects if n.startswith(bucket + "/"))
         found = [key for key in keys if key.startswith(prefix)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StorageCounts:
     """Counts of requests for bytes of remote files."""
 
@@ -25,23 +25,37 @@ class StorageCounts:
     cache_misses: int = 0
     cache_evictions: int = 0
 
+    def minus(self, other: StorageCounts) -> StorageCounts:
+        """Return the differences."""
+        return StorageCounts(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
     def plus(self, other: StorageCounts) -> StorageCounts:
         """Return the sums."""
         return StorageCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 _lock = threading.Lock()
-_counts = StorageCounts()
+_taken = StorageCounts()
+_counts = asdict(StorageCounts())
 
 
 def count(**added: float) -> None:
     """Add to the counts of this process, by their names."""
     with _lock:
         for name, number in added.items():
-            setattr(_counts, name, getattr(_counts, name) + number)
+            _counts[name] += number
+
+
+def take_counts() -> StorageCounts:
+    """Return what this process has counted since this was called last."""
+    global _taken
+    with _lock:
+        now = StorageCounts(**_counts)
+        new, _taken = now.minus(_taken), now
+    return new
 
 
 def counted() -> StorageCounts:
     """Return the counts of this process."""
     with _lock:
-        return _counts.plus(StorageCounts())
+        return StorageCounts(**_counts)

@@ -61,7 +61,9 @@ def read_soon(key: PartKey, budget: RetryBudget) -> Future[bytes]:
 
 def hint(key: PartKey) -> None:
     """Begin to read the range *key* of a file that is opened soon."""
-    if key not in _ahead and len(_ahead) < _AHEAD:
+    if key not in _ahead:
+        while len(_ahead) >= _AHEAD:  # of readers that were closed
+            _ahead.pop(next(iter(_ahead)), None)
         _ahead[key] = _in_thread(partial(read_range, key, RetryBudget()))
 
 
@@ -99,9 +101,18 @@ def file_info(url: str) -> Mapping[str, Any] | None:
         OSError: when it fails for too long.
         ValueError, ImportError: when no store is known for the URL, or its package is missing.
     """
-    key = PartKey(url, "", 0, 0)
+    return persist(url, lambda store: store.info())
+
+
+def persist(url: str, request: Callable[[FileStore], T]) -> T:
+    """Return what *request* returns of the store of *url*; a failing request is repeated.
+
+    Raises:
+        PermissionError: when the store gives no permission.
+        OSError: when it fails for too long.
+    """
     budget = RetryBudget(patience=retries.INFO_PATIENCE, listed=False)
-    return _persist(key, budget, lambda store, _: store.info())
+    return _persist(PartKey(url, "", 0, 0), budget, lambda store, _: request(store))
 
 
 def _read(key: PartKey, budget: RetryBudget) -> bytes:

@@ -134,7 +134,7 @@ def opened(store: str) -> Any:
     if plain:
         client["allow_http"] = True
     no_retries: Any = {"max_retries": 0, "retry_timeout": timedelta(seconds=SILENCE)}
-    return _asked(partial(from_url, store, client_options=client, retry_config=no_retries, **more))
+    return asked(partial(from_url, store, client_options=client, retry_config=no_retries, **more))
 
 
 def _profile() -> Any:
@@ -159,7 +159,7 @@ class _ObjectStore:
         import obstore  # noqa: PLC0415  an extra
 
         try:
-            return dict(_asked(partial(obstore.head, self._store, self._key)))
+            return dict(asked(partial(obstore.head, self._store, self._key)))
         except StoreError as exc:
             match exc.trouble:
                 case ReadTrouble.MISSING:
@@ -176,7 +176,7 @@ class _ObjectStore:
         options: dict[str, Any] = {"range": (start, stop)}
         if tag := _entity_tag(version):
             options["if_match"] = f'"{tag}"'
-        found: Any = _asked(
+        found: Any = asked(
             partial(obstore.get, self._store, self._key, options=cast("Any", options))
         )
         return _ObjectReply(found, version, stop - start)
@@ -190,7 +190,7 @@ class _ObjectReply:
         self._found, self._nbytes = found, nbytes
 
     def read(self) -> bytes:
-        data = bytes(_asked(self._found.bytes))
+        data = bytes(asked(self._found.bytes))
         return _whole(data, self._nbytes)
 
 
@@ -217,7 +217,7 @@ def _entity_tag(version: str) -> str:
     return tag
 
 
-def _asked(call: Callable[[], T]) -> T:
+def asked(call: Callable[[], T]) -> T:
     """Return what *call*, a request by obstore, returns."""
     try:
         return call()

@@ -134,8 +134,9 @@ class WorkerConfig(ServiceSettings):
 
     runner_environment: tuple[str, ...] | None = None
     """Names of the environment variables that runners get, as patterns such as ``AWS_*``. None
-    passes all variables or, with `credentials`, only the usual ones. Runners never get the
-    variable that names the credentials."""
+    passes all variables or, with `credentials`, only the usual ones and those in which object
+    stores look for credentials, such as ``AWS_*`` and ``HF_*``. Runners never get the variable
+    that names the worker's credentials."""
 
     runner_read_only: bool = False
     """Forbid runners to change files, except below `runner_writable` and ``/dev`` (Landlock,

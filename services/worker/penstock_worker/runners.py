@@ -13,6 +13,7 @@ from penstock.errors import Overloaded, PenstockError, Unavailable
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.types import Failure, Mode
 from penstock.runtime import log_lines
+from penstock.storage.counts import StorageCounts
 from penstock.wire.dispatcher import DispatcherApi
 from penstock_worker.core.events import (
     FromRunner,
@@ -27,6 +28,7 @@ from penstock_worker.definition_cache import DefinitionCache
 from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import LeftMemory
 from penstock_worker.runner.messages import (
+    FilesRead,
     FrameReady,
     FreeFrames,
     KeepPlaces,
@@ -76,6 +78,8 @@ class ActiveRunners:
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_failure: Callable[[BaseException], None] = _log
         """Called with errors that no attempt gets."""
+        self.files_read = StorageCounts()
+        """What all runners have read of remote files."""
         self._starting: dict[int, list[RunCommand]] = {}
         self._runners: dict[int, _Placed] = {}
         self._retained: dict[int, dict[int, bytes]] = {}
@@ -209,7 +213,9 @@ class ActiveRunners:
         self, on_event: OnEvent, runner: RunnerProcess, report: RunnerReport | RunnerDied
     ) -> None:
         try:
-            if report.run in self._starting:
+            if isinstance(report, FilesRead):
+                self.files_read = self.files_read.plus(report.read)
+            elif report.run in self._starting:
                 if not isinstance(report, SplitsNeeded):
                     self._gate.begun(report.run)
                 self._place(report.run, runner)

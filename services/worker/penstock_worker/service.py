@@ -362,6 +362,7 @@ class WorkerService:
             security=self._config.security.value,
             tensorflow=self._profile.tensorflow,
             http=self.http,
+            storage=self._runners.files_read,
         )
 
     def _buffers(self) -> tuple[BufferStats, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from penstock.protocol.types import WorkerId
 from penstock.runtime.usage import Usage
+from penstock.storage.counts import StorageCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,8 @@ class WorkerStats:
     """The address that serves TensorFlow clients without credentials, or empty."""
     http: str = ""
     """The address of its HTTP server, or empty."""
+    storage: StorageCounts = field(default_factory=StorageCounts)
+    """What its runners have read of remote files."""
 
     def as_json(self) -> bytes:
         """Write it for a status call."""

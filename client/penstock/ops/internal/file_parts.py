@@ -148,6 +148,8 @@ class _PartsIterator(RowsIterator):
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
             self._fail(exc)
         self._place = START
+        if following := self._units.following():
+            stored_file.read_soon(FilePart.of(following))
         return True
 
     def _check_end(self) -> None:

@@ -69,6 +69,11 @@ class Units:
         """Return the names of units *start* to *stop*, a run that was taken."""
         return self.split.names[start - self.split.start : stop - self.split.start]
 
+    def following(self) -> str:
+        """Return the name of the next unit, if it is in the present split; else nothing."""
+        rest = self.split.names[self._offset : self._offset + 1]
+        return rest[0] if rest else ""
+
     def _read_all(self, everything: Split, state: State) -> None:
         self.split = everything
         if state is not None:

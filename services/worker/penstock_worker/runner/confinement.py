@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.errors import ConfigError
+from penstock.storage.urls import CREDENTIALS as STORES
 from penstock_worker.runner import cover, landlock
 from penstock_worker.runner.landlock import FileRules
 
@@ -52,6 +53,7 @@ USUAL = (
     "NVIDIA_*",
     "MALLOC_*",
     "PENSTOCK_*",
+    *STORES,
 )
 """Variables that runners get where a worker has credentials and nothing else is said."""
 

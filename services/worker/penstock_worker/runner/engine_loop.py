@@ -20,6 +20,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Failure
+from penstock.storage.counts import StorageCounts, take_counts
 from penstock_worker.runner import capacity, failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.checkpointer import Checkpointer
@@ -30,6 +31,7 @@ from penstock_worker.runner.frame_writer import FrameWriter, WaitSum
 from penstock_worker.runner.messages import (
     CheckpointTaken,
     ElementsSkipped,
+    FilesRead,
     OperatorTime,
     RoomLacking,
     RunEnded,
@@ -211,6 +213,8 @@ class EngineLoop:
         held_up, starved = self._frames.held_up.seconds, self._starved.seconds
         used = self._inbox.processes.used
         self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows, used))
+        if (read := take_counts()) != StorageCounts():
+            self._connection.post(FilesRead(self._start.run, read))
 
     def _report_skipped(self, *, replayed: bool = False) -> None:
         """Report how much was left out since; not if a run before this replay has."""

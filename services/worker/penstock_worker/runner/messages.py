@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Codec, Failure, Mode
+from penstock.storage.counts import StorageCounts
 
 
 class Command(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -212,6 +213,12 @@ class TimesMeasured(RunnerReport, frozen=True):
     starved: float
     operators: tuple[OperatorTime, ...]
     processes: int = 0
+
+
+class FilesRead(RunnerReport, frozen=True):
+    """The runner's process has *read* so much more of remote files since its last report."""
+
+    read: StorageCounts
 
 
 class ElementsSkipped(RunnerReport, frozen=True):

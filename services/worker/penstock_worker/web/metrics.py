@@ -44,6 +44,17 @@ COUNTERS: tuple[tuple[str, str, str], ...] = (
 )
 """Fields of `WorkerStats`, and their metrics."""
 
+OF_STORAGE: tuple[tuple[str, str, str], ...] = (
+    ("requests", "storage_requests", "Requests for bytes of remote files, second ones included"),
+    ("nbytes", "storage_bytes", "Bytes read of remote files"),
+    ("retries", "storage_retries", "Requests repeated after a failure"),
+    ("slow_downs", "storage_slow_downs", "Answers of stores that asked for fewer requests"),
+    ("hedges", "storage_hedges", "Second requests, sent because the first one was late"),
+    ("hedges_won", "storage_hedges_won", "Second requests that answered first"),
+    ("wait_seconds", "storage_wait_seconds", "Time that runners waited for remote files"),
+)
+"""Fields of `StorageCounts`, and their metrics."""
+
 
 class WorkerMetrics:
     """Collects the metrics of *worker* for a scrape."""
@@ -58,6 +69,8 @@ class WorkerMetrics:
         yield from certificate_end(entrance)
         for field, name, text in COUNTERS:
             yield counter(f"penstock_worker_{name}", text, getattr(stats, field))
+        for field, name, text in OF_STORAGE:
+            yield counter(f"penstock_worker_{name}", text, getattr(stats.storage, field))
         states = Counter(task.state for task in stats.tasks)
         yield gauges(
             "penstock_worker_tasks",

@@ -1,0 +1,116 @@
+"""Datasets of an object store: right in spite of its faults, and with few requests."""
+
+import json
+import time
+
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import FileChanged, TransformError
+from penstock.storage import fetching, hedging, ranged_file
+
+COUNT = 4000
+
+
+@pytest.fixture
+def lines(bucket, monkeypatch):
+    """Four files of 250 kB in pieces of 16 kB."""
+    monkeypatch.setattr(ranged_file, "PIECE", 16 << 10)
+    monkeypatch.setattr(ranged_file, "BLOCK", 1 << 10)
+    for part in range(4):
+        numbers = range(part * COUNT // 4, (part + 1) * COUNT // 4)
+        text = "".join(json.dumps({"n": n, "text": "x" * 230}) + "\n" for n in numbers)
+        bucket.objects[f"data/part-{part}.jsonl"] = text.encode()
+    return Dataset.json_lines("s3://data/part-*.jsonl")
+
+
+def total(bucket):
+    return sum(map(len, bucket.objects.values()))
+
+
+def test_an_epoch_takes_at_most_a_tenth_more_bytes_and_requests_than_the_files(bucket, lines):
+    assert [int(e["n"]) for e in lines] == list(range(COUNT))
+
+    assert bucket.sent <= 1.1 * total(bucket)
+    assert bucket.seen["GET"] <= 1.1 * total(bucket) / (16 << 10) + 4
+    assert bucket.seen["LIST"] == 1
+
+
+def test_errors_cut_bodies_and_late_answers_change_no_element(bucket, lines):
+    faults = {3: "503", 17: "cut", 18: "cut", 29: "short", 31: "500", 40: "late"}
+    bucket.fault = lambda number: faults.get(number, "")
+
+    assert [int(e["n"]) for e in lines] == list(range(COUNT))
+
+
+def test_an_object_that_is_replaced_in_mid_run_is_an_error_that_names_it(bucket, lines):
+    iterator = iter(lines)
+    next(iterator)
+    name = "data/part-2.jsonl"
+    bucket.objects[name] = bucket.objects[name].replace(b"x", b"y")
+
+    with pytest.raises(FileChanged, match="s3://data/part-2.jsonl was changed since it was listed"):
+        for element in iterator:
+            assert "y" not in element["text"]
+
+
+def test_an_error_names_object_range_attempt_and_answer_and_no_credential(bucket, lines):
+    bucket.fault = lambda _: "403"
+
+    with pytest.raises(TransformError) as caught:
+        list(lines)
+
+    text = str(caught.value)
+    assert "s3://data/part-0.jsonl, bytes 0 to 16,384, attempt 1: the server answered 403" in text
+    assert "no permission" in text
+    assert "AccessDenied" in text
+    assert "very-secret-key" not in text
+    assert "AKIDAKIDAKID" not in text
+
+
+def test_a_state_continues_in_the_middle_of_an_object(bucket, lines):
+    iterator = lines.iterator()
+    taken = [int(next(iterator)["n"]) for _ in range(1234)]
+    state = iterator.state()
+    iterator.close()
+    before = bucket.sent
+
+    taken += [int(e["n"]) for e in lines.iterator(state)]
+
+    assert taken == list(range(COUNT))
+    assert bucket.sent - before < 0.8 * total(bucket)
+
+
+def times(bucket, lines):
+    """Return how long each wait for a piece took."""
+    waits = []
+    original = ranged_file._waited
+
+    def waited(future):
+        began = time.monotonic()
+        data = original(future)
+        waits.append(time.monotonic() - began)
+        return data
+
+    ranged_file._waited = waited
+    try:
+        assert len(list(lines)) == COUNT
+    finally:
+        ranged_file._waited = original
+    return sorted(waits)
+
+
+@pytest.mark.slow  # 30 ms for each of hundreds of requests, and a second for a few
+def test_second_requests_remove_the_slow_1_percent(bucket, lines, monkeypatch):
+    bucket.latency = 0.03
+    bucket.fault = lambda number: "late" if number % 40 == 25 else ""
+    monkeypatch.setattr(hedging, "_ENOUGH", 8)
+    monkeypatch.setattr(hedging, "_BURST", 50.0)
+    hedged = times(bucket, lines)
+
+    fetching._forget()
+    monkeypatch.setattr(hedging.HedgePolicy, "delay", lambda *_: None)
+    bare = times(bucket, lines)
+
+    assert bare[-1] > 0.8
+    assert hedged[-1] < 0.75
