@@ -36,12 +36,13 @@ def test_the_folder_of_credentials_is_told_to_no_runner():
 
 
 def test_with_credentials_the_usual_variables_are_passed_on_and_those_that_are_named():
-    given = {b"PATH": b"p", b"LC_ALL": b"C", b"AWS_SECRET_ACCESS_KEY": b"s", b"DATA_AT": b"/d"}
+    given = {b"PATH": b"p", b"LC_ALL": b"C", b"AWS_SESSION_TOKEN": b"s", b"DATA_AT": b"/d"}
+    stores = {b"PATH", b"LC_ALL", b"AWS_SESSION_TOKEN"}
 
     usual = confinement_of(None, None, None, credentials="/tmp")
-    assert usual.passed_on(given).keys() == {b"PATH", b"LC_ALL"}
+    assert usual.passed_on(given).keys() == stores
     named = confinement_of(None, None, (*USUAL, "DATA_*"), credentials="/tmp")
-    assert named.passed_on(given).keys() == {b"PATH", b"LC_ALL", b"DATA_AT"}
+    assert named.passed_on(given).keys() == {*stores, b"DATA_AT"}
     assert confinement_of(None, None, None, credentials=None).passed_on(given) == given
 
 
