@@ -32,12 +32,12 @@ from pictures import grouped, picture  # noqa: E402
 README = HERE / "README.md"
 IMAGES = HERE.parent / "docs/images/benchmarks"
 PAGE = HERE.parent / "docs/reference/benchmarks.md"
-WITH_PEERS = "peers"
+WITH_PEERS = frozenset({"peers", "files"})
 LONG = frozenset({"hundred_thousand_passes", "many_passes"})
 """They take many minutes: they are asked for by name, and not with the others."""
 
 WITHIN, WITH_PEERS_WITHIN = 240.0, 1500.0
-"""Seconds that a benchmark gets, and the one that asks peers."""
+"""Seconds that a benchmark gets, and one that asks peers."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def asked(name: str, options: argparse.Namespace) -> Answer:
         RuntimeError: when it fails, or takes too long.
     """
     command = [sys.executable, str(HERE / f"bench_{name}.py"), "--json"]
-    if name == WITH_PEERS:
+    if name in WITH_PEERS:
         command += ["--peers"] * options.peers + ["--quick"] * options.quick
     elif options.quick:
         command += ["--runs", "2"]
@@ -70,7 +70,7 @@ def asked(name: str, options: argparse.Namespace) -> Answer:
         command, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=HERE.parent
     )
     try:
-        out, _ = running.communicate(timeout=WITH_PEERS_WITHIN if name == WITH_PEERS else WITHIN)
+        out, _ = running.communicate(timeout=WITH_PEERS_WITHIN if name in WITH_PEERS else WITHIN)
     except subprocess.TimeoutExpired as exc:
         raise RuntimeError(f"{name} took more than {exc.timeout:.0f} s") from None
     finally:
@@ -131,7 +131,7 @@ def write(answer: Answer) -> None:
 def drawn(answer: Answer) -> dict[str, str]:
     """Return pictures of *answer*, by their names: one, but of what is beside peers many."""
     groups = grouped(answer.question, answer.figures)
-    if answer.name != WITH_PEERS:
+    if answer.name not in WITH_PEERS:
         return {answer.name: picture(answer.question, groups)}
     slugs = (re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-") for one in groups)
     return {
@@ -142,7 +142,9 @@ def drawn(answer: Answer) -> dict[str, str]:
 
 def shown(images: Path) -> str:
     """Return Markdown that shows all pictures, those beside peers first."""
-    files = sorted(images.glob("*.svg"), key=lambda one: (not one.name.startswith("peers"), one))
+    files = sorted(
+        images.glob("*.svg"), key=lambda one: (not one.name.startswith(("peers", "files")), one)
+    )
     lines = []
     for file in files:
         title = re.search(r'aria-label="(.*?)"', file.read_text())

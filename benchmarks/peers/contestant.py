@@ -20,11 +20,13 @@ WARM = 1.0
 """Seconds that a row gets, from its first element on, before it counts: some start processes."""
 
 
-def value(row: work.Row | work.Timed | work.ReaderCpu, seconds: float) -> float:
-    """Return what a row measures: elements a second, milliseconds, or CPU seconds for each GB."""
+def value(row: work.Row | work.Timed | work.ReaderCpu | work.Share, seconds: float) -> float:
+    """Return what a row measures: a rate, milliseconds, CPU seconds for each GB, or a share."""
     match row:
         case work.Timed(once):
             return 1000 * median_seconds(once, seconds)
+        case work.Share(once):
+            return once()
         case work.ReaderCpu(doing, nbytes):
             return cpu(doing, seconds, nbytes)
     return rate(row, seconds)

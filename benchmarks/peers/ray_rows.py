@@ -32,8 +32,8 @@ def _picture(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def ready() -> Iterator[Mapping[str, Any]]:
-    """Have Ray with two processors; give the rows."""
+def started() -> Iterator[None]:
+    """Have Ray with two processors."""
     here = str(Path(__file__).parent)
     ray.init(
         num_cpus=2,
@@ -43,6 +43,15 @@ def ready() -> Iterator[Mapping[str, Any]]:
     )
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def ready() -> Iterator[Mapping[str, Any]]:
+    """Have Ray with two processors; give the rows."""
 
     def texts() -> Iterator[int]:
         while True:
@@ -56,7 +65,5 @@ def ready() -> Iterator[Mapping[str, Any]]:
             batches = rows.iter_batches(batch_size=work.PICTURE_BATCH)
             yield from counted((np.asarray(one["image"]) for one in batches), work.PICTURE_BATCH)
 
-    try:
+    with started():
         yield {"texts": texts, "pictures": pictures}
-    finally:
-        ray.shutdown()

@@ -47,6 +47,13 @@ class ReaderCpu:
     """Bytes of an element."""
 
 
+@dataclass(frozen=True)
+class Share:
+    """A row that is a share of something, measured once for each turn."""
+
+    once: Callable[[], float]
+
+
 def first_of(elements: Iterable[object]) -> float:
     """Return how many seconds a new iterator of *elements* takes until its first element."""
     began = time.perf_counter()

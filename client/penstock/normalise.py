@@ -134,8 +134,9 @@ def _check_keys(value: dict[Any, Any]) -> None:
 
 
 def _from_dict(value: dict[Any, Any]) -> dict[str, Element]:
-    _check_keys(value)
-    return {key: normalise(part) for key, part in value.items()}
+    if set(map(type, value)) != {str}:
+        _check_keys(value)
+    return {k: (_CONVERT.get(type(v)) or _converter(v))(v) for k, v in value.items()}
 
 
 def _from_array(array: np.ndarray[Any, Any]) -> Any:

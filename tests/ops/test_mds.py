@@ -185,3 +185,31 @@ def test_a_folder_without_an_index_is_refused_at_once(tmp_path):
     (tmp_path / "index.json").write_text("{")
     with pytest.raises(DatasetError, match="is no index"):
         Dataset.mds(tmp_path)
+
+
+ARRAYS = [[1, 2], [3, 4], [5, 6], [7, 8], [9], [], [10, 11], [12, 13], [[14], [15]], [[16, 17]]]
+
+
+def test_samples_read_column_by_column_are_those_read_one_by_one_where_sizes_and_shapes_change(
+    tmp_path, check_states
+):
+    def encoded(values):
+        array = np.asarray(values, "<i2")
+        return bytes([17, array.ndim << 2, *array.shape]) + array.tobytes()
+
+    columns = {"a": ("ndarray", None), "n": ("int", 8), "x": ("float32", 4)}
+    rows = [
+        [encoded(values), struct.pack("<q", i), struct.pack("<f", i / 2)]
+        for i, values in enumerate(ARRAYS)
+    ]
+    write(tmp_path, columns, rows)
+
+    found = list(Dataset.mds(tmp_path))
+    by_column = list(Dataset.mds(tmp_path).take(4).batch(4))
+
+    assert [one["a"].tolist() for one in found] == ARRAYS
+    assert [(one["n"], one["x"]) for one in found] == [(i, i / 2) for i in range(len(ARRAYS))]
+    assert {one["a"].dtype for one in found} == {np.dtype("int16")}
+    assert {(type(one["n"]), type(one["x"])) for one in found} == {(np.int64, np.float32)}
+    assert by_column[0]["a"].tolist() == ARRAYS[:4]
+    check_states(lambda: Dataset.mds(tmp_path), blocks=(1, 3, 7))

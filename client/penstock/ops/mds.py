@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import stored_file
-from penstock.element import Element
-from penstock.engine.rows import Block
+from penstock.element import Element, read_only
+from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, MissingFile
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
+from penstock.ops.internal.arrow_rows import ColumnsOfBlock
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_parts import START, PartReader, PartsSource, Place
 from penstock.ops.internal.file_records import BadRecordError
@@ -38,6 +39,8 @@ _DTYPES = {
     34: "float32", 64: "uint64", 65: "int64", 66: "float64",
 }  # fmt: skip
 _SCALARS = frozenset(_DTYPES.values())
+_FEW = 2
+"""So many samples at least are read column by column."""
 _DIMENSIONS = ("u1", "<u2", "<u4", "<u8")
 _MODES = {
     "L": (1, "u1"),
@@ -83,6 +86,7 @@ class Mds(PartsSource):
 class _ShardReader(PartReader):
     def __init__(self, shard: MdsShard, part: FilePart, place: Place) -> None:
         self._shard, self._data = shard, _content(part)
+        self._stackable = all(map(_is_stackable, shard.encodings))
         self._decoders = [decoder(encoding) for encoding in shard.encodings]
         for algorithm, wanted in shard.hashes:
             if hashlib.new(algorithm, self._data).hexdigest() != wanted:
@@ -97,15 +101,50 @@ class _ShardReader(PartReader):
 
     def rows(self, n: int) -> Block:
         """See `PartReader.rows`."""
+        block = self._alike(min(n, self._stop - self._at)) or self._one_by_one(n)
+        self._at += len(block)
+        return block
+
+    def _alike(self, n: int) -> Rows | None:
+        """Return *n* samples column by column; None if they differ in size or have no such form."""
+        ends = self._begins[self._at : self._at + n + 1].astype(np.int64)
+        sizes_at = _U32.itemsize * self._shard.sizes.count(None)
+        if n < _FEW or not self._stackable or ends[-1] > len(self._data):
+            return None
+        size = ends[1] - ends[0]
+        if size <= sizes_at or (np.diff(ends) != size).any():
+            return None
+        data = np.frombuffer(self._data, np.uint8)[ends[0] : ends[-1]].reshape(n, size)
+        if (data[:, :sizes_at] != data[0, :sizes_at]).any():
+            return None
+        told = iter(data[0, :sizes_at].copy().view(_U32).tolist())
+        sizes = [next(told) if fixed is None else fixed for fixed in self._shard.sizes]
+        if sizes_at + sum(sizes) != size:
+            return None
+        try:
+            arrays = self._arrays(data, sizes_at, sizes)
+        except (ValueError, IndexError, KeyError):  # of one sample, which is then named
+            return None
+        return Rows(ColumnsOfBlock(arrays, list(arrays.values())), range(n))
+
+    def _arrays(self, data: NDArray[np.uint8], at: int, sizes: list[int]) -> dict[str, Any]:
+        arrays = {}
+        for name, encoding, size in zip(
+            self._shard.names, self._shard.encodings, sizes, strict=True
+        ):
+            arrays[name] = read_only(_column(encoding, data[:, at : at + size]))
+            at += size
+        return arrays
+
+    def _one_by_one(self, n: int) -> list[Element]:
         out: list[Element] = []
-        while len(out) < n and self._at < self._stop:
+        for number in range(self._at, min(self._at + n, self._stop)):
             try:
-                out.append(self._sample(self._at))
+                out.append(self._sample(number))
             except (ValueError, IndexError, KeyError, TypeError) as exc:
                 if out:
                     break
                 raise BadRecordError(str(exc), 1) from exc
-            self._at += 1
         return out
 
     def _sample(self, number: int) -> Element:
@@ -118,7 +157,7 @@ class _ShardReader(PartReader):
             raise ValueError("the sizes of its columns are not that of the sample")
         sample = {}
         for name, decode, size in zip(self._shard.names, self._decoders, sizes, strict=True):
-            sample[name] = decode(bytes(self._data[at : at + size]))
+            sample[name] = decode(self._data[at : at + size])
             at += size
         return normalise(sample)
 
@@ -162,7 +201,7 @@ def decoder(encoding: str) -> Callable[[bytes], Any]:
         return lambda data: np.frombuffer(data, dtype, 1)[0]
     if name == "ndarray":
         dtype_name, _, shape = rest.partition(":")
-        fixed = tuple(map(int, shape.split(","))) if shape else None
+        fixed = _fixed(shape)
         return lambda data: _array(data, dtype_name, fixed)
     if name not in simple:
         raise DatasetError(
@@ -170,6 +209,32 @@ def decoder(encoding: str) -> Callable[[bytes], Any]:
             f"encodings can be: {', '.join(sorted({*simple, 'ndarray', *_SCALARS}))}"
         )
     return simple[name]
+
+
+def _is_stackable(encoding: str) -> bool:
+    return encoding.partition(":")[0] in {"int", "ndarray", *_SCALARS}
+
+
+def _column(encoding: str, data: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return the values of a column, one in each row of *data*.
+
+    Raises:
+        ValueError, IndexError, KeyError: when a value is malformed, or their headers differ.
+    """
+    name, _, rest = encoding.partition(":")
+    if name != "ndarray":
+        return np.ascontiguousarray(data).view("<i8" if name == "int" else name).reshape(len(data))
+    dtype_name, _, shape = rest.partition(":")
+    first = _array(data[0].tobytes(), dtype_name, _fixed(shape))
+    header = data.shape[1] - first.nbytes
+    if (data[:, :header] != data[0, :header]).any():
+        raise ValueError("the arrays differ in shape")
+    values = np.ascontiguousarray(data[:, header:])
+    return values.view(first.dtype).reshape(len(data), *first.shape)
+
+
+def _fixed(shape: str) -> tuple[int, ...] | None:
+    return tuple(map(int, shape.split(","))) if shape else None
 
 
 def _text(data: bytes) -> str:

@@ -30,8 +30,8 @@ from penstock.ops.internal.file_records import BadRecordError, RefusalError
 from penstock.options import check_count
 from penstock.stored_file import CHUNK
 
-ROWS = 1 << 14
-"""The most rows that are decoded at a time: a row group may have millions."""
+ROWS, DECODED_BYTES = 1 << 17, 16 << 20
+"""The most rows, and about how many bytes, that are decoded at a time: a row group may be large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,7 @@ class _RowGroupReader(PartReader):
         self._filter, self._nulls = _expression(node.filters), node.nulls
         _check_filter(self._fragment, self._filter, part.name, schema)
         self._batch_rows = node.batch_rows
+        self._metadata = metadata
         groups = [i for i in range(metadata.num_row_groups) if _is_in(metadata.row_group(i), part)]
         self._group, self._row = (groups[0], 0) if place == START and groups else place
         self._blocks = self._read(groups, self._group, self._row)
@@ -96,8 +97,7 @@ class _RowGroupReader(PartReader):
             if group < first:
                 continue
             skip = row if group == first else 0
-            size = self._batch_rows or ROWS
-            seen = 0
+            size, seen = self._rows_at_once(group), 0
             for batch in _of_size(self._scan(group, size), size):
                 for piece in self._pieces(batch, seen):
                     if isinstance(piece, ElementError):
@@ -110,15 +110,30 @@ class _RowGroupReader(PartReader):
                         yield group, seen + at, piece[at:]
                     seen += len(piece)
 
+    def _rows_at_once(self, group: int) -> int:
+        """Return how many rows of *group* to decode at a time, which is a number of elements."""
+        row_group = self._metadata.row_group(group)
+        row_bytes = int(row_group.total_byte_size) // max(row_group.num_rows, 1)
+        rows: int = min(max(DECODED_BYTES // max(row_bytes, 1), 1), ROWS)
+        of_element = self._batch_rows or 1
+        return max(rows // of_element, 1) * of_element
+
     def _pieces(self, batch: Any, seen: int) -> Iterator[Block | ElementError]:
-        if self._batch_rows is None:
+        size, count = self._batch_rows, batch.num_rows
+        if size is None:
             yield from pieces_of(batch, self._nulls, seen)
             return
         try:
-            block = block_of(batch, self._nulls, seen * self._batch_rows)
-            yield [block.stacked() if isinstance(block, Rows) else collate(block)]
+            block = block_of(batch, self._nulls, seen * size)
         except ElementError as exc:
-            yield exc
+            if count <= size:
+                yield exc
+                return
+            for i in range(0, count, size):
+                yield from self._pieces(batch.slice(i, size), seen + i // size)
+        else:
+            runs = (block[i : i + size] for i in range(0, count, size))
+            yield [run.stacked() if isinstance(run, Rows) else collate(run) for run in runs]
 
     def _scan(self, group: int, size: int) -> Iterator[Any]:
         yield from self._fragment.subset(row_group_ids=[group]).to_batches(
