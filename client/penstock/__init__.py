@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.graph.node import INFINITE, UNKNOWN
     from penstock.options import AUTOTUNE, AutotuneOptions, Options
     from penstock.preemption.handler import PreemptionHandler, TerminationConfig
+    from penstock.reference import Reference
 
 __all__ = [
     "AUTOTUNE",
@@ -27,6 +28,7 @@ __all__ = [
     "DatasetSpec",
     "Options",
     "PreemptionHandler",
+    "Reference",
     "TerminationConfig",
     "cluster_environment",
     "errors",
@@ -44,6 +46,7 @@ _PLACES = {
     "DatasetSpec": "penstock.analysis.element_spec",
     "Options": "penstock.options",
     "PreemptionHandler": "penstock.preemption.handler",
+    "Reference": "penstock.reference",
     "TerminationConfig": "penstock.preemption.handler",
     "cluster_environment": "penstock.environment.detect",
     "explain": "penstock.explanation.ask",

@@ -29,6 +29,7 @@ MODULES = [
     "penstock.options",
     "penstock.protocol.types",
     "penstock.reader.distribute",
+    "penstock.reference",
     "penstock.runtime.background",
     "penstock.service",
     "penstock_cluster.local",

@@ -165,3 +165,13 @@ def test_a_sample_behind_a_large_file_of_no_sample_is_in_one_part(tmp_path):
     parted = Dataset(replace(node, pattern=replace(node.pattern, part_bytes=4000)))
 
     assert [sample["__key__"] for sample in parted] == [f"{n}" for n in range(9)]
+
+
+def test_references_go_through_shuffle_and_batch_from_every_state(check_states, tmp_path):
+    parts = [b"one", b"", b"three" * 9000, b"four", b"5"]
+    write(tmp_path / "f.tar", [(f"{i}.jpg", data) for i, data in enumerate(parts)])
+    dataset = Dataset.webdataset(tmp_path / "f.tar", lazy=True).shuffle(4, seed=1).batch(3)
+
+    whole = check_states(dataset.resolve)
+
+    assert sorted(data for batch in whole for data in batch["jpg"]) == sorted(parts)

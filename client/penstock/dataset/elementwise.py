@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from penstock.errors import DatasetError
@@ -20,8 +20,10 @@ from penstock.ops.scan import Scan
 from penstock.ops.shard import Shard
 from penstock.ops.take import Skip, Take
 from penstock.ops.unique import Unique
+from penstock.ops.webdataset import decoded, decoders_of
 from penstock.ops.with_options import with_options
 from penstock.options import Options
+from penstock.reference import resolved
 
 
 class Elementwise(DatasetBase):
@@ -102,6 +104,35 @@ class Elementwise(DatasetBase):
         [array([ 0,  1,  4,  9, 16])]
         """
         return type(self)(MapBatches(self.node, fn, num_parallel_calls, executor))
+
+    def resolve(
+        self,
+        decode: str | Mapping[str, str | Callable[[bytes], Any]] | None = None,
+        num_parallel_calls: int | None = None,
+    ) -> Self:
+        """Read the bytes that each `Reference` in an element stands for, and put them in its place.
+
+        Args:
+            decode: how to decode the fields of elements that are dicts, as for `webdataset`; not
+                for batches.
+            num_parallel_calls: how many threads read and decode, as for `map`.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            TransformError: in the place of an element whose bytes cannot be read: the file is
+                missing, is no longer the version that was listed, or is too short.
+
+        >>> from pathlib import Path
+        >>> _ = Path("words.bin").write_bytes(b"onetwothree")
+        >>> words = Dataset.range(2).map(lambda n: {"txt": Reference("words.bin", 3 * n, 3)})
+        >>> [word["txt"] for word in words.resolve(decode={"txt": "txt"})]
+        ['one', 'two']
+        """
+        decoders = decoders_of(decode)
+        dataset = self.map(resolved, num_parallel_calls)
+        if decoders is None:
+            return dataset
+        return type(self)(decoded(dataset.node, decoders, num_parallel_calls))
 
     def with_options(self, options: Options) -> Self:
         """Set options for the whole pipeline, also for the operators that follow.

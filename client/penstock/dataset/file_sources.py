@@ -268,6 +268,8 @@ class FileSources(DatasetBase):
         files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         select: str | Sequence[str] | None = None,
         decode: str | Mapping[str, str | Callable[[bytes], Any]] | None = None,
+        *,
+        lazy: bool = False,
     ) -> Self:
         """Return a dataset of the samples of tar files in WebDataset's format.
 
@@ -283,6 +285,9 @@ class FileSources(DatasetBase):
                 and fields with known names (``json``, ``txt``, ``cls``, ``npy``); ``"json"``
                 decodes ``json`` only; or a dict from field to one of these names or to your
                 function of bytes.
+            lazy: read only the headers of the tar files. Fields are then `Reference` values of
+                about 100 bytes, which shuffle cheaply; `resolve` reads and decodes them later. Tar
+                files must not be compressed.
 
         Raises:
             DatasetError: when an argument is malformed.
@@ -301,8 +306,13 @@ class FileSources(DatasetBase):
         8 eight None
         """
         pattern = file_names.wanted("webdataset", "files", files)
+        if lazy and decode is not None:
+            raise DatasetError(
+                "webdataset: with lazy=True there are no bytes to decode yet: give decode to "
+                "resolve, as in webdataset(files, lazy=True).shuffle(1000).resolve(decode='pil')"
+            )
         decoders = decoders_of(decode)
-        dataset = cls(WebDataset(pattern, fields(select)))
+        dataset = cls(WebDataset(pattern, fields(select), bool(lazy)))
         return dataset if decoders is None else cls(decoded(dataset.node, decoders))
 
     @classmethod

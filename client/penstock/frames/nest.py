@@ -1,7 +1,8 @@
 """How a run of elements of one structure comes apart into columns, one a leaf, and together.
 
 A named tuple travels as its class's name and fields: the class itself is the user's code. Where
-it arrives, an equal type is made, the same one for the same name and fields.
+it arrives, an equal type is made, the same one for the same name and fields. Penstock's own types
+arrive as themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from penstock.element import Element, is_namedtuple
 from penstock.protocol.malformed import glimpse
@@ -167,8 +168,24 @@ def _size(parts: tuple[Nest, ...]) -> tuple[int, int]:
     return sum(leaves for leaves, _ in sizes), 1 + sum(places for _, places in sizes)
 
 
-@lru_cache(maxsize=1024)
+K = TypeVar("K", bound=type)
+
+_own: dict[tuple[str, tuple[str, ...]], type] = {}
+
+
+def travels_as_itself(kind: K) -> K:
+    """Let *kind*, a named tuple of Penstock, be itself where it arrives. A decorator."""
+    _own[kind.__name__, kind._fields] = kind  # type: ignore[attr-defined]
+    return kind
+
+
 def named_tuple(name: str, fields: tuple[str, ...]) -> type:
+    """Return the type of a named tuple that arrived."""
+    return _own.get((name, fields)) or _made(name, fields)
+
+
+@lru_cache(maxsize=1024)
+def _made(name: str, fields: tuple[str, ...]) -> type:
     """Return the type that stands here for a named tuple from elsewhere."""
     if not name.isidentifier() or keyword.iskeyword(name):
         name = "Element"

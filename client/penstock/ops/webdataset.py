@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, BinaryIO, ClassVar, TypeAlias
+from typing import Any, BinaryIO, ClassVar, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
-from penstock.graph.node import Node
+from penstock.graph.node import Node, added
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_parts import (
     START,
@@ -32,21 +32,26 @@ from penstock.ops.internal.file_parts import (
     PartsSource,
     Place,
 )
+from penstock.ops.internal.file_records import RefusalError
 from penstock.ops.internal.tar import BadTarError, TarMember, members
 from penstock.ops.map import Map
+from penstock.reference import Reference
 from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK
 
 _KEYED = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")
+_HEADERS = 1 << 13
+"""Bytes read at a time to find headers, which lie far apart."""
 _META = re.compile(r"__[^/]*__($|/)")
 
 
 @dataclass(frozen=True, eq=False)
 class WebDataset(PartsSource):
-    """The samples of tar files, as dicts of `bytes`."""
+    """The samples of tar files, as dicts of `bytes`; of references to them if *lazy*."""
 
     op: ClassVar[str] = "webdataset"
     select: tuple[str, ...] | None
+    lazy: bool = added(False)
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
@@ -62,14 +67,17 @@ class _SampleReader(PartReader):
 
     def __init__(self, node: WebDataset, part: FilePart, place: Place) -> None:
         self._select, self._url = node.select, part.name
+        self._version = part.version if node.lazy else None
         self._starts: list[int] = []
         """Where each sample of the last block begins, and where the next one does."""
         self._due: Exception | None = None
         """The error to raise in the place of the next sample. A compressed file is not read again:
         it only goes forward."""
-        raw = stored_file.open_part(node.op, part, CHUNK)
+        raw = stored_file.open_part(node.op, part, _HEADERS if node.lazy else CHUNK)
         try:
             self._file: BinaryIO = decompressed(raw, GUESSED)
+            if node.lazy:
+                _check_plain(part, is_plain=self._file is raw)
             first, self._stop = part.start, part.stop
             if self._file is not raw or stored_file.is_url(part.name):
                 first, self._stop = 0, None if part.start == 0 else 0
@@ -133,7 +141,10 @@ class _SampleReader(PartReader):
         member, self._ahead = self._ahead, None
         return next(self._members, None) if member is None else member
 
-    def _data(self, member: TarMember) -> bytes:
+    def _data(self, member: TarMember) -> bytes | Reference:
+        if self._version is not None:
+            offset, size = cast("list[int]", [np.int64(member.data), np.int64(member.size)])
+            return Reference(self._url, offset, size, self._version)
         if self._file.tell() != member.data:
             self._file.seek(member.data)
         data = self._file.read(member.size)
@@ -155,6 +166,14 @@ class _SampleReader(PartReader):
         self._file.close()
 
 
+def _check_plain(part: FilePart, *, is_plain: bool) -> None:
+    if not is_plain:
+        raise RefusalError(
+            f"webdataset: {part.name} is compressed, so that no reference can point into it: "
+            "decompress it, or leave lazy out"
+        )
+
+
 def _keyed(name: str) -> tuple[str, str] | None:
     """Return the key and the field of a member; None if it is no part of a sample."""
     name = name.removeprefix("./")
@@ -168,7 +187,7 @@ def _keyed(name: str) -> tuple[str, str] | None:
 def _samples(name: str, _version: str) -> NDArray[np.int64]:
     """Return where each sample of a local archive begins: 8 bytes a sample. Reads headers only."""
     starts, key = list[int](), None
-    with stored_file.open_file(name, 1 << 13) as file:
+    with stored_file.open_file(name, _HEADERS) as file:
         for member in members(file, 0):
             found = _keyed(member.name)
             if found is not None and found[0] != key:
@@ -240,7 +259,7 @@ def decoders_of(decode: Any) -> dict[str, Decoder] | None:
     return {f.lower(): how if callable(how) else known[how] for f, how in decode.items()}
 
 
-def decoded(node: Node, decoders: Mapping[str, Decoder]) -> Node:
+def decoded(node: Node, decoders: Mapping[str, Decoder], threads: int | None = None) -> Node:
     """Return *node* with its fields decoded by *decoders*."""
 
     def decode(sample: dict[str, Any]) -> dict[str, Any]:
@@ -249,14 +268,15 @@ def decoded(node: Node, decoders: Mapping[str, Decoder]) -> Node:
             for field, data in sample.items()
         }
 
-    return Map(node, decode)
+    return Map(node, decode, threads)
 
 
 def _by(decoder: Decoder, sample: Mapping[str, Any], field: str) -> Any:
     try:
         return decoder(sample[field])
     except Exception as exc:
-        exc.add_note(f"in field {field!r} of sample {sample['__key__']!r} of {sample['__url__']}")
+        key, url = sample.get("__key__"), sample.get("__url__")
+        exc.add_note(f"in field {field!r} of sample {key!r} of {url}")
         raise
 
 
