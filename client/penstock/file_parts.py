@@ -44,6 +44,8 @@ class FilePart:
     """None is the end of the file."""
     version: str = ""
     """The version that was listed. Empty if the file has none, such as a pipe."""
+    in_order: bool = True
+    """Whether its bytes are read from start to end. If not, reading ahead is of no use."""
 
     def __str__(self) -> str:
         if self.stop is None:

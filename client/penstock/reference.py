@@ -105,9 +105,8 @@ def _read_file(wanted: list[Reference]) -> Iterator[bytes]:
     """Yield the bytes of references to one version of one file, which are sorted."""
     url, version = wanted[0].url, wanted[0].version
     try:
-        with stored_file.open_part(
-            "Reference.read", FilePart(url, version=version), _BUFFER
-        ) as file:
+        part = FilePart(url, 0, FilePart(url, version=version).size or None, version)
+        with stored_file.open_part("Reference.read", part, _BUFFER, in_order=False) as file:
             for reference in wanted:
                 file.seek(reference.offset)
                 data = file.read(reference.size)

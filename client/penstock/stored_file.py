@@ -106,7 +106,7 @@ def open_part(
         FileChanged: when it is another version.
     """
     if is_url(part.name) and ranged_file.has_ranges(part.name) and part.stop is not None:
-        ahead = (part.start, part.stop) if in_order else (0, 0)
+        ahead = (part.start, part.stop) if in_order and part.in_order else (0, 0)
         return io.BufferedReader(_Remote(part.name, part.version, part.size, *ahead), buffer)
     check_version(op, part)
     return open_file(part.name, buffer)

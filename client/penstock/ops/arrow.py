@@ -6,23 +6,30 @@ A part has the record batches whose share of the file begins in it. State: see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock import stored_file
+from penstock.element import Element
 from penstock.engine.rows import Block
 from penstock.errors import ElementError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.ops.internal.arrow_blocks import (
     ColumnsSource,
+    by_group,
     check_columns,
     check_same,
     mapped,
+    picked,
     pieces_of,
 )
-from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.ops.internal.file_parts import START, KeptGroups, PartReader, Place
 from penstock.ops.internal.file_records import BadRecordError
 from penstock.stored_file import CHUNK
 
@@ -32,6 +39,19 @@ class Arrow(ColumnsSource):
     """The rows of files, as dicts."""
 
     op: ClassVar[str] = "arrow"
+
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return True
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        reader = _BatchReader(self, part, START)
+        try:
+            return reader.sizes()
+        finally:
+            reader.close()
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
@@ -58,7 +78,7 @@ class _BatchReader(PartReader):
             options = pa.ipc.IpcReadOptions(included_fields=only)
             reader = pa.ipc.open_file(self._source, options=options)
         count, size = reader.num_record_batches, self._source.size()
-        self._reader, self._columns = reader, node.columns
+        self._reader, self._columns, self._name = reader, node.columns, part.name
         self._batches = [i for i in range(count) if _begins_in(part, size * i // count)]
         self._batch, self._row = place
         if place == START and self._batches:
@@ -93,6 +113,22 @@ class _BatchReader(PartReader):
         if self._columns is not None:
             batch = batch.select(list(self._columns))
         return pieces_of(batch.slice(self._row), self._nulls, self._row)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return the number of each record batch, and how many rows it has."""
+        get = self._reader.get_batch
+        sizes = [(i, get(i).num_rows) for i in self._batches]
+        return np.array(sizes, np.int64).reshape(-1, 2)
+
+    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
+        """See `PartReader.pick`."""
+        for number, rows in by_group(places):
+            batch = kept.get((self._name, number), partial(self._reader.get_batch, number))
+            if self._columns is not None:
+                batch = batch.select(list(self._columns))
+            for row, element in picked(batch, rows, self._nulls):
+                self._batch, self._row = number, row
+                yield element
 
     def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""

@@ -4,7 +4,10 @@ Position k of the order is a function of the seed, the size and k: `penstock.eng
 under dynamic sharding, splits are ranges of positions, and all tasks have the same order.
 
 State: that of `penstock.ops.internal.unit_cursor`, in positions, followed by the size, because
-positions mean nothing in an order of another size.
+positions mean nothing in an order of another size. If files are shuffled, a digest of them follows.
+
+Elements of files are read ahead, many at a time: in a window of the order, those of one row group
+or of one file are read together. The window grows, so that the first element comes soon.
 """
 
 from __future__ import annotations
@@ -15,19 +18,23 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.draws import MOST, Permutation
 from penstock.engine.iterator import ByNumber, Mark, OpIterator, State
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import Node
-from penstock.graph.traversal import check_extent
+from penstock.graph.traversal import check_extent, rewritten, topological_order
 from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
+from penstock.ops.internal.file_index import FileItems, indexed
+from penstock.ops.internal.file_parts import PartsSource
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.prefetch import Prefetch
+from penstock.ops.sequence import Sequence
 from penstock.ops.shard import Shard
 from penstock.ops.take import Skip, Take
 from penstock.ops.with_options import WithOptions
@@ -36,6 +43,9 @@ from penstock.protocol.types import SourceSlice
 
 AHEAD = 4096
 """How many positions of the order are computed at once."""
+
+FIRST_AHEAD = 64
+"""How many elements of files are read ahead at first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +127,20 @@ class _Places(GlobalShuffle):
 class _GlobalShuffleIterator(UnitsIterator):
     def __init__(self, node: GlobalShuffle, context: Context, state: State) -> None:
         place, self._size = None, node.upstream.cardinality
+        shuffled = files_in(node.upstream)
+        self._of_files = [files.digest(each.digest for each in shuffled)] if shuffled else []
+        self._most_ahead = min((each.ahead for each in shuffled), default=0)
+        self._ahead = min(FIRST_AHEAD, self._most_ahead)
+        self._held: tuple[int, list[Element], TransformError | None] = (0, [], None)
+        """The first position of the elements that were read ahead, these, and the error after."""
         if state is not None:
+            if shuffled:
+                *state, digest = state
+                if digest != self._of_files[0]:
+                    raise StateError(
+                        f"global_shuffle: the files of {shuffled[0].label} have changed since the "
+                        "state was saved: restore them, or begin again"
+                    )
             *place, size = state
             if size != self._size:
                 raise StateError(
@@ -135,6 +158,27 @@ class _GlobalShuffleIterator(UnitsIterator):
 
     def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
         """See `UnitsIterator.fetch`."""
+        if not self._most_ahead:
+            return self._read(start, stop)
+        begin, made, failed = self._held
+        if not begin <= start <= begin + len(made):
+            begin, made, failed = start, [], None
+        if stop > begin + len(made) and failed is None:
+            begin, made = start, made[start - begin :]
+            first = start + len(made)
+            last = max(stop, min(first + self._ahead, self.units.split.stop, len(self._places)))
+            self._ahead = min(2 * self._ahead, self._most_ahead)
+            more, failed = self._read(first, last)
+            made += more
+        self._held = begin, made, failed
+        try:
+            out = made[start - begin : stop - begin]
+            return out, failed if len(out) < stop - start else None
+        finally:
+            del failed  # or the error would keep this frame, and with it the iterator, forever
+
+    def _read(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+        """Return the elements at positions *start* to *stop* of the order."""
         first, numbers = self._known
         if not first <= start < stop <= first + len(numbers):
             end = min(start + max(AHEAD, stop - start), self.units.split.stop, len(self._places))
@@ -144,8 +188,8 @@ class _GlobalShuffleIterator(UnitsIterator):
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
-        below, size = super().mark(), self._size
-        return lambda back: [*below(back), size]
+        below, rest = super().mark(), [self._size, *self._of_files]
+        return lambda back: [*below(back), *rest]
 
 
 def _numbers(places: range) -> NDArray[np.int64]:
@@ -163,10 +207,20 @@ def globally_shuffled(node: Node, seed: int | None, reshuffle: bool) -> Node:
     if isinstance(node, AssertCardinality):
         return replace(node, upstream=globally_shuffled(node.upstream, seed, reshuffle))
     index, makers = _apart(node)
-    made: Node = GlobalShuffle(index, seed, reshuffle)
+    made: Node = GlobalShuffle(rewritten(index, _with_index), seed, reshuffle)
     for maker in reversed(makers):
         made = replace(maker, upstream=made)
     return made
+
+
+def _with_index(node: Node) -> Node:
+    return indexed(node) if isinstance(node, PartsSource) and node.has_index else node
+
+
+def files_in(node: Node) -> list[FileItems]:
+    """Return the files among the sources of *node*."""
+    sources = [each.sequence for each in topological_order(node) if isinstance(each, Sequence)]
+    return [each for each in sources if isinstance(each, FileItems)]
 
 
 _Maker: TypeAlias = Map | Prefetch | WithOptions

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.errors import DatasetError, ElementError
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
+from penstock.ops.internal.file_index import starts_of_lines
 from penstock.ops.internal.file_parts import PartReader, PartsSource, Place
 from penstock.ops.internal.file_records import BadRecordError
 from penstock.ops.internal.line_parts import LineReader
@@ -36,6 +39,15 @@ class JsonRecords(PartsSource):
     def __post_init__(self) -> None:
         if not isinstance(self.nulls, Mapping):
             raise DatasetError(f"json_lines: nulls must be a dict by key, not {self.nulls!r}")
+
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return True
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        return starts_of_lines(self.op, part)
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""

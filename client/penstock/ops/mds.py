@@ -78,6 +78,15 @@ class Mds(PartsSource):
         """See `Node.cardinality`."""
         return sum(MdsShard(*fields).samples for fields in self.shards.values())
 
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return True
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        return np.array([[0, MdsShard(*self.shards[part.name]).samples]], np.int64)
+
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
         return _ShardReader(MdsShard(*self.shards[part.name]), part, place)
@@ -160,6 +169,10 @@ class _ShardReader(PartReader):
             sample[name] = decode(self._data[at : at + size])
             at += size
         return normalise(sample)
+
+    def move(self, place: Place) -> None:
+        """See `PartReader.move`."""
+        self._at = place[1]
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

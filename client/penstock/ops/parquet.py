@@ -6,12 +6,16 @@ a place is a row group, and the number of an element in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock import stored_file
-from penstock.element import collate
+from penstock.element import Element, collate
 from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
@@ -19,13 +23,15 @@ from penstock.file_parts import FilePart
 from penstock.ops.internal.arrow_blocks import (
     ColumnsSource,
     block_of,
+    by_group,
     check_columns,
     check_same,
     is_utf8,
     mapped,
+    picked,
     pieces_of,
 )
-from penstock.ops.internal.file_parts import START, PartReader, Place
+from penstock.ops.internal.file_parts import START, KeptGroups, PartReader, Place
 from penstock.ops.internal.file_records import BadRecordError, RefusalError
 from penstock.options import check_count
 from penstock.stored_file import CHUNK
@@ -50,6 +56,17 @@ class Parquet(ColumnsSource):
         object.__setattr__(self, "filters", _tuples(self.filters))
         _expression(self.filters)
 
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return self.filters is None and self.batch_rows is None
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        metadata = _fragment(part).metadata
+        sizes = [(i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
+        return np.array(sizes, np.int64).reshape(-1, 2)
+
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
         return _RowGroupReader(self, part, place)
@@ -59,7 +76,7 @@ class _RowGroupReader(PartReader):
     """The rows of the row groups of *part*."""
 
     def __init__(self, node: Parquet, part: FilePart, place: Place) -> None:
-        self._fragment = _fragment(part)
+        self._name, self._fragment = part.name, _fragment(part)
         metadata = self._fragment.metadata
         schema = metadata.schema.to_arrow_schema()
         check_columns(node.op, part.name, node.columns, schema.names)
@@ -139,6 +156,18 @@ class _RowGroupReader(PartReader):
         yield from self._fragment.subset(row_group_ids=[group]).to_batches(
             columns=self._columns, filter=self._filter, batch_size=size, use_threads=False
         )
+
+    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
+        """See `PartReader.pick`."""
+        for group, rows in by_group(places):
+            table = kept.get((self._name, group), partial(self._table, group))
+            for row, element in picked(table, rows, self._nulls):
+                self._group, self._row = group, row
+                yield element
+
+    def _table(self, group: int) -> Any:
+        subset = self._fragment.subset(row_group_ids=[group])
+        return subset.to_table(columns=self._columns, use_threads=False)
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

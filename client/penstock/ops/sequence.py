@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
-from penstock.engine.rows import Block
-from penstock.errors import DatasetError, TransformError
+from penstock.engine.rows import Block, elements_of
+from penstock.errors import DatasetError, FileChanged, TransformError
 from penstock.executors.function import UserFunction, raise_interrupt
 from penstock.graph.node import Node, function
 from penstock.ops.internal.unit_cursor import UnitsIterator
@@ -66,8 +69,16 @@ class Sequence(Node):
         """See `Node.by_number`."""
         if isinstance(self.sequence, Items) and not self.sequence.indexed:
             return None
-        call, own = self.call(), self.numbers
-        return lambda numbers: _items(call, [own[number] for number in numbers.tolist()])
+        fetch, own = _Fetch(self), self.numbers
+
+        def by_number(numbers: NDArray[np.int64]) -> tuple[list[Element], TransformError | None]:
+            block, failed = fetch([own[number] for number in numbers.tolist()])
+            try:
+                return elements_of(block), failed
+            finally:
+                del failed  # as in _items
+
+        return by_number
 
     def call(self) -> UserFunction:
         """Return what gets an item."""
@@ -93,25 +104,50 @@ class _SequencePart(Sequence):
 class _SequenceIterator(UnitsIterator):
     def __init__(self, node: Sequence, context: Context, state: State) -> None:
         super().__init__(context, node.size, state)
-        self._numbers = node.numbers
-        self._call = node.call()
-        items = node.sequence
-        self._reader = items.open() if isinstance(items, Items) else None
+        self._numbers, self._fetch = node.numbers, _Fetch(node)
+        self._fetch.open()
 
     def fetch(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
         """See `UnitsIterator.fetch`."""
-        wanted = self._numbers[start:stop]
+        return self._fetch(self._numbers[start:stop])
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._fetch.close()
+
+
+class _Fetch:
+    """Makes items by their numbers, in blocks if they come from an `ItemReader`."""
+
+    def __init__(self, node: Sequence) -> None:
+        self._items, self._call = node.sequence, node.call()
+        self._reader: ItemReader | None = None
+
+    def open(self) -> None:
+        if self._reader is None and isinstance(self._items, Items):
+            self._reader = self._items.open()
+
+    def __call__(self, wanted: SequenceOf[int]) -> tuple[Block, TransformError | None]:
+        self.open()
         if self._reader is None:
             return _items(self._call, wanted)
         try:
-            return interruptible(self._reader.block, wanted), None
+            block = interruptible(self._reader.block, wanted)
+            if len(block) == len(wanted):
+                return block, None
+            made, failed = _items(self._call, wanted[len(block) :])
+            try:
+                return [*block, *made], failed
+            finally:
+                del failed  # as in _items
+        except FileChanged:
+            raise
         except BaseException as exc:  # noqa: BLE001  one by one, to know of which item it is
             raise_interrupt(exc)
             self._reader.close()
             return _items(self._call, wanted)
 
     def close(self) -> None:
-        """See `OpIterator.close`."""
         if self._reader is not None:
             self._reader.close()
 
@@ -171,7 +207,8 @@ class ItemReader(ABC):
     def block(self, numbers: SequenceOf[int]) -> Block:
         """Return the items that have these *numbers*, at least one, as elements.
 
-        If it raises, items are asked for one by one, and the error is that of one of them.
+        It may return only those before an item that fails. If it raises, items are asked for one by
+        one, and the error is that of one of them.
         """
 
     def close(self) -> None:  # noqa: B027  most hold nothing

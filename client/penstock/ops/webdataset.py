@@ -26,6 +26,7 @@ from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.graph.node import Node, added
 from penstock.ops.internal.compressed import GUESSED, decompressed
+from penstock.ops.internal.file_index import opened_plain
 from penstock.ops.internal.file_parts import (
     START,
     PartReader,
@@ -53,6 +54,16 @@ class WebDataset(PartsSource):
     select: tuple[str, ...] | None
     lazy: bool = added(False)
 
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return True
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        with opened_plain(self.op, part):
+            return _samples(part.name, part.version)
+
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `PartsSource.open_part`."""
         return _SampleReader(self, part, place)
@@ -73,7 +84,9 @@ class _SampleReader(PartReader):
         self._due: Exception | None = None
         """The error to raise in the place of the next sample. A compressed file is not read again:
         it only goes forward."""
-        raw = stored_file.open_part(node.op, part, _HEADERS if node.lazy else CHUNK)
+        raw = stored_file.open_part(
+            node.op, part, _HEADERS if node.lazy else CHUNK, in_order=not node.lazy
+        )
         try:
             self._file: BinaryIO = decompressed(raw, GUESSED)
             if node.lazy:
@@ -151,6 +164,12 @@ class _SampleReader(PartReader):
         if len(data) < member.size:
             raise BadTarError(f"the archive ends in the middle of {member.name!r}")
         return data
+
+    def move(self, place: Place) -> None:
+        """See `PartReader.move`."""
+        self._next, self._due, self._ahead = place[0], None, None
+        self._file.seek(self._next)
+        self._members = members(self._file, self._next)
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

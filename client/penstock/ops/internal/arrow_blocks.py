@@ -7,9 +7,11 @@ value to put there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element, read_only
-from penstock.engine.rows import Block, Rows
+from penstock.engine.rows import Block, Rows, elements_of
 from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
 from penstock.graph.node import Node
 from penstock.normalise import normalise
 from penstock.ops.internal.arrow_rows import ColumnsOfBlock, column_of, typed
-from penstock.ops.internal.file_parts import PartsSource
+from penstock.ops.internal.file_parts import PartsSource, Place
 from penstock.ops.internal.file_records import RefusalError
 
 _firsts: WeakKeyDictionary[Node, tuple[str, dict[str, Any]]] = WeakKeyDictionary()
@@ -86,6 +88,25 @@ def pieces_of(batch: Any, nulls: Nulls, first: int) -> Iterator[Block | ElementE
         yield from pieces_of(batch.slice(half), nulls, first + half)
     else:
         yield block
+
+
+def by_group(places: Sequence[Place]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each group in *places*, which are sorted, and the rows in it."""
+    for group, found in groupby(places, itemgetter(0)):
+        yield group, [row for _, row in found]
+
+
+def picked(table: Any, rows: list[int], nulls: Nulls) -> Iterator[tuple[int, Element | Exception]]:
+    """Yield *rows* of *table*, each its number and the element; or the error of a bad one."""
+    pa = needed("pyarrow", "parquet and arrow")
+    taken = pa.table(table.take(rows)).combine_chunks()
+    try:
+        (batch,) = taken.to_batches() or [pa.record_batch({"": pa.nulls(len(rows))}).select([])]
+        yield from zip(rows, elements_of(block_of(batch, nulls, 0)), strict=True)
+    except ElementError:
+        for at, row in enumerate(rows):
+            (piece,) = pieces_of(taken.slice(at, 1).to_batches()[0], nulls, row)
+            yield row, piece if isinstance(piece, ElementError) else piece[0]
 
 
 def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:

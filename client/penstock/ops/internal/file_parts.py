@@ -8,11 +8,15 @@ parts follows, because numbers mean nothing in another list.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock import files, stored_file
+from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
@@ -31,6 +35,30 @@ Place: TypeAlias = tuple[int, int]
 of the part."""
 
 START: Place = (0, 0)
+
+
+T = TypeVar("T", bound=Any)
+
+
+class KeptGroups:
+    """Decoded groups of elements, as many as fit into *nbytes*.
+
+    These stay. A shuffle asks for all groups in a cycle, so it would never find a group again if
+    the newest took the place of the oldest.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._room, self._found = nbytes, dict[Any, Any]()
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what *make* makes for *key*, which has `nbytes`; it may have been kept."""
+        found: T | None = self._found.get(key)
+        if found is None:
+            found = make()
+            if found.nbytes <= self._room:
+                self._room -= found.nbytes
+                self._found[key] = found
+        return found
 
 
 class PartReader(ABC):
@@ -56,6 +84,27 @@ class PartReader(ABC):
         first, second = self.place()(0)
         return f"at {first}, {second}"
 
+    def move(self, place: Place) -> None:
+        """Continue at *place*, where an element begins. For formats that have an index."""
+        raise NotImplementedError
+
+    def pick(
+        self,
+        places: Sequence[Place],
+        kept: KeptGroups,  # noqa: ARG002  most keep nothing
+    ) -> Iterator[Element | Exception]:
+        """Yield the elements at *places*, which are sorted; an error in the place of a bad one."""
+        for place in places:
+            try:
+                self.move(place)
+                block = self.rows(1)
+            except Exception as exc:
+                if is_interrupt(exc):
+                    raise
+                yield exc
+            else:
+                yield block[0] if len(block) else ValueError("the file has no such element")
+
     def pass_over(self, size: int) -> None:
         """Continue after a bad record.
 
@@ -74,6 +123,19 @@ class PartsSource(Node):
     def units(self) -> FilePattern:
         """See `Node.units`."""
         return self.pattern
+
+    @property
+    def has_index(self) -> bool:
+        """Whether any element can be read by itself: `index` and `PartReader.pick` work."""
+        return False
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """Return the index of the whole file *part*; see `penstock.ops.internal.file_index`.
+
+        Raises:
+            RefusalError: when this file cannot have one.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def open_part(self, part: FilePart, place: Place) -> PartReader:

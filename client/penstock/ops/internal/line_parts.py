@@ -103,6 +103,12 @@ class LineReader(PartReader):
             at += len(line)
         return kept
 
+    def move(self, place: Place) -> None:
+        """See `PartReader.move`."""
+        self._byte, self._number = place
+        self._waiting, self._due, self._is_over = [], None, False
+        self._file.seek(self._byte)
+
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""
         byte, number, last = self._byte, self._number, self._last

@@ -133,7 +133,11 @@ class UnitsIterator(RowsIterator):
         start, stop = self.units.take(n)
         if start == stop:
             return []
-        out, failed = self.fetch(start, stop)
+        try:
+            out, failed = self.fetch(start, stop)
+        except BaseException:
+            self.units.put_back(stop - start)
+            raise
         if failed is not None:
             self.units.put_back(stop - start - len(out))
             self._due = failed
