@@ -78,7 +78,7 @@ EVERY_OPERATOR = {
     "fixed_length_records": build(
         "fixed_length_records", (os.devnull,), 4, header=0, footer=0, compression=""
     ),
-    "json_lines": build("json_lines", literally((os.devnull,))),
+    "json_lines": build("json_lines", literally((os.devnull,)), {"a": 1}),
     "webdataset": build("webdataset", literally((os.devnull,)), select=("jpg",)),
     "parquet": build("parquet", literally(()), ("a",), {"a": 1}, [("a", ">", 3)], 4),
     "arrow": build("arrow", literally(()), ("a",), {"a": 1}),
