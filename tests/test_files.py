@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,6 +117,9 @@ def test_a_digest_tells_listings_apart():
 def test_a_folder_is_refused_where_files_are_wanted(tmp_path):
     with pytest.raises(DatasetError, match=f"op: '{tmp_path}' is a folder: give names or a patt"):
         files.wanted("op", "files", tmp_path)
+    for url in ("s3://bucket", "gs://bucket/folder/"):
+        with pytest.raises(DatasetError, match=f"op: '{url}' is a folder: give names or a pattern"):
+            files.wanted("op", "files", url)
 
 
 def test_a_url_that_pathlib_has_changed_is_refused_with_the_url():
@@ -125,11 +129,21 @@ def test_a_url_that_pathlib_has_changed_is_refused_with_the_url():
         files.names("op", "files", Path("s3://b/f"))
 
 
+@pytest.mark.parametrize("name", ["gs://bucket/f", "gs://bucket/f*"])
+def test_an_object_store_without_its_package_names_the_extra(monkeypatch, name):
+    monkeypatch.setattr("penstock.storage.stores.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    pattern = files.wanted("op", "files", name)
+
+    with pytest.raises(DatasetError, match=r"cannot read 'gs://b.*pip install .penstock\[gcs\]"):
+        files.listing("op", pattern)
+
+
 def test_only_local_files_are_checked(tmp_path):
     (tmp_path / "here").touch()
 
     files.check_local("op", [str(tmp_path / "here"), "s3://nobody/knows"])
-    with pytest.raises(MissingFile, match="op: there is no file '.*/gone': check the name"):
+    with pytest.raises(MissingFile, match="op: there is no file '.*/gone': check its name"):
         files.check_local("op", [str(tmp_path / "gone")])
 
 

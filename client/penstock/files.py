@@ -21,7 +21,7 @@ from penstock.protocol.splits import FilePattern
 from penstock.runtime.interrupts import interruptible, is_interrupt
 from penstock.storage import listing as listing_of_store
 from penstock.storage.fetching import file_info
-from penstock.storage.urls import shown
+from penstock.storage.urls import OBJECT_STORES, shown
 from penstock.stored_file import is_url, why_unread
 
 if TYPE_CHECKING:
@@ -88,7 +88,16 @@ def _remote_info(op: str, name: str) -> Info:
     try:
         return file_info(name)
     except (OSError, ValueError, ImportError) as exc:
-        raise DatasetError(f"{op}: cannot read {shown(name)!r}: {exc}") from exc
+        raise unread(op, name, exc) from exc
+
+
+def unread(op: str, url: str, error: Exception) -> DatasetError:
+    """Return the error that says why *url* cannot be read; a missing package has its extra."""
+    extra = OBJECT_STORES.get(url.partition("://")[0])
+    why = str(error)
+    if isinstance(error, ImportError) and extra is not None:
+        why = f'on the dispatcher and workers, pip install "penstock[{extra}]"'
+    return DatasetError(f"{op}: cannot read {shown(url)!r}: {why}")
 
 
 def _remedy(pattern: str) -> str:
@@ -154,9 +163,8 @@ def check_local(op: str, paths: Iterable[str]) -> None:
 
 def missing(op: str, path: str) -> MissingFile:
     """Return the error that says that *path* does not exist."""
-    return MissingFile(
-        f"{op}: there is no file {path!r}: check the name, and that it is the same on each worker"
-    )
+    cure = "check bucket and name" if is_url(path) else "check its name, also on the workers' hosts"
+    return MissingFile(f"{op}: there is no file {path!r}: {cure}")
 
 
 def wanted(op: str, parameter: str, value: Any) -> FilePattern:
@@ -169,9 +177,10 @@ def wanted(op: str, parameter: str, value: Any) -> FilePattern:
     """
     given = names(op, parameter, value)
     for one in given:
-        if not is_url(one) and os.path.isdir(one):  # noqa: PTH112  many names
+        if _is_folder(one):
             raise DatasetError(
-                f"{op}: {one!r} is a folder: give names or a pattern, such as {one + '/*'!r}"
+                f"{op}: {one!r} is a folder: give names or a pattern, such as "
+                f"{one.rstrip('/') + '/*'!r}"
             )
     expanded = [name for one in given for name in ((one,) if _is_there(one) else braces(op, one))]
     literal = not any(glob.has_magic(one) and not _is_there(one) for one in expanded)
@@ -185,6 +194,13 @@ def wanted(op: str, parameter: str, value: Any) -> FilePattern:
 def literally(found: tuple[str, ...]) -> FilePattern:
     """Return the pattern of files with exactly these names, in this order."""
     return FilePattern(found, shuffle=False, seed=None, literal=True, part_bytes=PART_BYTES)
+
+
+def _is_folder(name: str) -> bool:
+    if not is_url(name):
+        return os.path.isdir(name)  # noqa: PTH112  many names
+    scheme, _, rest = name.partition("://")
+    return scheme in OBJECT_STORES and ("/" not in rest or rest.endswith("/"))
 
 
 def _is_there(name: str) -> bool:
@@ -204,7 +220,7 @@ def _glob(op: str, pattern: str) -> dict[str, Any]:
     try:
         fs, inner = url_to_fs(pattern)
     except (ImportError, ValueError) as exc:
-        raise DatasetError(f"{op}: cannot read {pattern!r}: {exc}") from exc
+        raise unread(op, pattern, exc) from exc
     try:
         found = interruptible(partial(fs.glob, inner, detail=True))
     except Exception as exc:

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock import stored_file
+from penstock import files, stored_file
 from penstock.element import Element, read_only
 from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, MissingFile
@@ -298,6 +298,8 @@ def shards_of(folder: str, *, pickled: bool) -> dict[str, tuple[Any, ...]]:
         ) from None
     except msgspec.DecodeError as exc:
         raise DatasetError(f"mds: {name} is no index: {exc}") from exc
+    except (OSError, ImportError) as exc:
+        raise files.unread("mds", name, exc) from exc
     try:
         entries = list(index["shards"])
         shards = [_shard(name, folder, entry, pickled=pickled) for entry in entries]

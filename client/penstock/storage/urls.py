@@ -17,7 +17,12 @@ CREDENTIALS = (
 )
 """The environment variables, as patterns, in which stores look for credentials and settings."""
 
-OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
+OBJECT_STORES = {
+    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure",
+    "abfss": "azure",
+}  # fmt: skip
+"""The schemes of object stores, and the extra for each."""
+
 _WEB = frozenset({"http", "https"})
 _SECRET = re.compile("KEY|SECRET|TOKEN|SAS|PASSWORD|SIGNATURE|CREDENTIALS")
 _LEAST_SECRET = 6
