@@ -33,6 +33,74 @@ from tests.openings import opening
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
 
+class DrivenCore:
+    """The dispatcher's core with one dataset, in virtual time: effects come back, facts are kept.
+
+    It begins with *facts*, or with an empty state and dataset d, which has these *sources*.
+    """
+
+    def __init__(self, *sources, facts=(), settings=None, unordered="", history=1):
+        self.now, self.beats, self.facts = 100.0, 0, list(facts)
+        self.settings = settings or CoreSettings()
+        self._start()
+        if not facts:
+            self.tell(StartHistory(history))
+            self.registers("d", *sources, unordered=unordered)
+
+    def restarts(self):
+        """End the dispatcher, and start it from its facts."""
+        before = self.core.state
+        self._start()
+        assert self.core.state == before
+
+    def _start(self):
+        state = DispatcherState()
+        for fact in self.facts:
+            state.apply(fact)
+        self.core = DispatcherCore(state, self.settings, self.now, 1_800_000_000.0)
+
+    def tell(self, event):
+        effects = [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
+        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
+        return effects
+
+    def reply(self, event):
+        """Tell of a call, and return the reply."""
+        (answer,) = [e.answer for e in self.tell(event) if isinstance(e, ReplyToCall)]
+        return answer
+
+    def registers(self, name, *sources, **about):
+        return self.reply(RegisterDataset(1, VERSIONS, name, sources, "", **about))
+
+    def opens(self, mode=Mode.DYNAMIC, job="j", repetition=1, **asked):
+        request = opening(VERSIONS, "d", mode, job, repetition, Codec.NONE, **asked)
+        return self.reply(OpenIteration(1, request, 5))
+
+    def comes(self, worker, incarnation=1, **more):
+        self.tell(WorkerHeartbeat(worker, incarnation, -1, versions=VERSIONS, **more))
+
+    def dies(self, worker):
+        self.tell(WorkerDisconnected(worker, 1))
+        self.tell(WorkerDead(worker, 1))
+
+    def beat(self, iteration, session, reader=None, **more):
+        """Let a reader send a heartbeat; return the view that answers it, if one does."""
+        self.beats += 1
+        effects = self.tell(ReaderHeartbeat(iteration, session, reader, self.beats, **more))
+        views = [e.view for e in effects if isinstance(e, SendView)]
+        return next((view for view in views if view.session == session), None)
+
+    def wait(self, seconds):
+        for _ in range(round(4 * seconds)):
+            self.now += 0.25
+            self.tell(Tick())
+
+    @property
+    def stats(self):
+        (found,) = self.core.stats(self.now).iterations
+        return found
+
+
 class DrivenReader:
     """A process that reads: a test says what it has."""
 
@@ -168,38 +236,23 @@ class DrivenJob:
         return self.core.state.task(name)
 
 
-class OneReader:
+class OneReader(DrivenCore):
     """One reader of a job with *workers*, which all load its one source."""
 
     def __init__(self, source, workers, mode, *, unordered="", **asked):
-        self.facts, self.beats, self.view, self.now = [], 0, None, 100.0
-        self.start(DispatcherState())
-        self.tell(StartHistory(1))
-        self.tell(RegisterDataset(1, VERSIONS, "d", (source,), "", unordered=unordered))
+        super().__init__(source, unordered=unordered)
+        self.view = None
         for i in range(workers):
             self.comes(f"w{i}")
-        request = opening(VERSIONS, "d", mode, "j", 1, Codec.NONE, **asked)
-        effects = self.tell(OpenIteration(1, request, 5))
-        (self.answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
+        self.answer = self.opens(mode, **asked)
         if isinstance(self.answer, OpenIterationReply):
             self.reads()
 
-    def start(self, state):
-        self.core = DispatcherCore(state, CoreSettings(), self.now, 1_800_000_000.0)
-
     def tell(self, event):
-        effects = [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
-        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
+        effects = super().tell(event)
         views = [e.view for e in effects if isinstance(e, SendView)]
-        self.view = views[-1] if views else self.view
+        self.view = views[-1] if views else getattr(self, "view", None)
         return effects
-
-    def comes(self, worker):
-        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
-
-    def dies(self, worker):
-        self.tell(WorkerDisconnected(worker, 1))
-        self.tell(WorkerDead(worker, 1))
 
     def reads(self, session="r", acked=(), unreachable=()):
         """Let a reader beat, and fence the attempts that are over."""
@@ -216,8 +269,3 @@ class OneReader:
     @property
     def tasks(self):
         return self.iteration.tasks
-
-    @property
-    def stats(self):
-        (found,) = self.core.stats(self.now).iterations
-        return found

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.calls import JobParameters, OpenIterationReply
+from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
@@ -14,26 +14,17 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
+from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.events import (
-    AppendFact,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    StartHistory,
     Tick,
-    WorkerDead,
-    WorkerDisconnected,
 )
 from penstock_dispatcher.core.fact_values import InDoubt, Unfinished
 from penstock_dispatcher.core.records import JobRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from tests.openings import opening
-
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
+from tests.dispatcher.core.driver import DrivenCore
 
 BALANCED = Account(
     finished=True,
@@ -92,46 +83,16 @@ def test_what_cannot_be_known_is_no_fault(changed):
     assert replace(BALANCED, **changed).faults() == ()
 
 
-class Life:
+class Life(DrivenCore):
     """A core with a job of one copy, two readers and a worker."""
 
     def __init__(self):
-        self.now, self.facts = 100.0, []
-        self.start(DispatcherState())
-        self.tell(StartHistory(1))
-        self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 100),), ""))
+        super().__init__(SplitProviderSpec((".0",), 100))
         self.comes("w1")
-        request = opening(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE)
-        (opened,) = [
-            e.answer
-            for e in self.tell(OpenIteration(1, request, 5))
-            if isinstance(e, ReplyToCall) and isinstance(e.answer, OpenIterationReply)
-        ]
-        self.iteration, self.beats, self.ids = opened.iteration, 0, {}
+        self.iteration = self.opens(Mode.OFF).iteration
         self.reads("r1")
         self.reads("r2")
         (self.task,) = self.core.state.iterations[self.iteration].tasks
-
-    def start(self, state):
-        self.core = DispatcherCore(state, CoreSettings(), self.now, 5000.0)
-
-    def tell(self, signal):
-        effects = [*self.core.handle(signal, self.now), *self.core.take_views(self.now)]
-        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
-        return effects
-
-    def comes(self, worker):
-        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
-
-    def dies(self, worker):
-        self.tell(WorkerDisconnected(worker, 1))
-        self.tell(WorkerDead(worker, 1))
-
-    def restarts(self):
-        state = DispatcherState()
-        for fact in self.facts:
-            state.apply(fact)
-        self.start(state)
 
     def reads(
         self, session, runs=RangeSet(), holds=RangeSet(), fence=1, leaving=False, consumed=None
@@ -159,11 +120,6 @@ class Life:
             for worker in workers:
                 self.tell(WorkerHeartbeat(worker, 1, self.core.state.revision))
             self.tell(Tick())
-
-    @property
-    def stats(self):
-        (iteration,) = self.core.stats(self.now).iterations
-        return iteration
 
 
 def test_a_pass_without_trouble_balances():

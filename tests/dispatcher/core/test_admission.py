@@ -6,49 +6,36 @@ from penstock.errors import Overloaded
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
-from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
+from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher.core.events import (
     CloseReaderStream,
     OpenIteration,
     ReaderDisconnected,
-    RegisterDataset,
-    ReplyToCall,
-    StartHistory,
     Tick,
 )
 from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.driver import VERSIONS, DrivenCore
 from tests.openings import opening
 
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
-
-class Life:
+class Life(DrivenCore):
     """A core with one dataset and few of everything."""
 
     def __init__(self, **bounds):
-        self.now, self.beats = 100.0, 0
-        settings = CoreSettings(**bounds)
-        self.core = DispatcherCore(DispatcherState(), settings, self.now, 1_800_000_000.0)
-        self.tell(StartHistory(1))
-        self.register("d")
+        super().__init__(SplitProviderSpec((".0",), 100), settings=CoreSettings(**bounds))
 
-    def tell(self, event):
-        return [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
-
-    def ask(self, event):
-        (reply,) = [e.answer for e in self.tell(event) if isinstance(e, ReplyToCall)]
+    def reply(self, event):
+        reply = super().reply(event)
         if isinstance(reply, Failure):
             raise reply.error()
         return reply
 
     def register(self, name):
-        return self.ask(RegisterDataset(1, VERSIONS, name, (SplitProviderSpec((".0",), 100),), ""))
+        return self.registers(name, SplitProviderSpec((".0",), 100))
 
     def open(self, job, repetition=0, who="ann"):
         request = opening(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
-        return self.ask(OpenIteration(1, request, 5, who=who)).iteration
+        return self.reply(OpenIteration(1, request, 5, who=who)).iteration
 
     def beat(self, session, iteration):
         """Send a first heartbeat; return the error that ends the reader's stream, if one does."""

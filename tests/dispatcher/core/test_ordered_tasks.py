@@ -14,7 +14,6 @@ from penstock_dispatcher.core.facts import TaskDone
 from penstock_dispatcher.core.ordered_tasks import AHEAD as AHEAD_OF_EACH
 from penstock_dispatcher.core.ordered_tasks import OPEN
 from penstock_dispatcher.core.slots import ORDERED as AT_WORK
-from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.driver import VERSIONS
 from tests.dispatcher.core.one_order import World
 from tests.openings import opening
@@ -231,11 +230,7 @@ def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, uni
             world.comes(worker)
             world.reads()
         elif act == "restarts":
-            state = DispatcherState()
-            for fact in world.facts:
-                state.apply(fact)
-            assert state.iterations == world.core.state.iterations
-            world.start(state)
+            world.restarts()
             for i in range(count):
                 world.comes(f"w{i}")
             world.reads()

@@ -5,67 +5,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
+from penstock.protocol.control import TaskReport
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
+from penstock.protocol.types import Failure, Mode
 from penstock_dispatcher.core.events import (
-    AppendFact,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    SendView,
-    StartHistory,
     Tick,
 )
-from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
-from tests.openings import opening
+from tests.dispatcher.core.driver import DrivenCore
 
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
 COLOCATED = ("colocated",)
 
 
-class Life:
+class Life(DrivenCore):
     """A core with one dataset, and readers that say which workers are in their processes."""
 
     def __init__(self, facts=()):
-        self.now, self.beats, self.facts = 100.0, 0, list(facts)
-        state = DispatcherState()
-        for fact in self.facts:
-            state.apply(fact)
-        self.core = DispatcherCore(state, CoreSettings(), self.now)
-        if not facts:
-            self.tell(StartHistory(1))
-            self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 1000),), ""))
-
-    def tell(self, signal):
-        effects = [*self.core.handle(signal, self.now), *self.core.take_views(self.now)]
-        self.facts += [effect.fact for effect in effects if isinstance(effect, AppendFact)]
-        return effects
+        super().__init__(SplitProviderSpec((".0",), 1000), facts=facts)
 
     def worker(self, name, tags=(), incarnation=1):
-        profile = WorkerProfile("h", ("grpc", "local"), tags)
-        self.tell(WorkerHeartbeat(name, incarnation, -1, versions=VERSIONS, profile=profile))
+        self.comes(name, incarnation, profile=WorkerProfile("h", ("grpc", "local"), tags))
 
     def ask(self, target, mode=Mode.DYNAMIC, **more):
-        more.setdefault("target_workers", target)
-        request = opening(VERSIONS, "d", mode, "j", 1, Codec.NONE, **more)
-        effects = self.tell(OpenIteration(1, request, 5))
-        return next(e.answer for e in effects if isinstance(e, ReplyToCall))
+        return self.opens(mode, **{"target_workers": target, **more})
 
     def open(self, target, mode=Mode.DYNAMIC):
         self.iteration = self.ask(target, mode).iteration
 
     def beat(self, session, reader=None, *inside, **more):
-        self.beats += 1
         more.setdefault("in_process", dict.fromkeys(inside, 1))
-        beat = ReaderHeartbeat(self.iteration, session, reader, self.beats, **more)
-        return next(
-            e.view for e in self.tell(beat) if isinstance(e, SendView) and e.view.session == session
-        )
+        return super().beat(self.iteration, session, reader, **more)
 
     def tick(self, seconds=0.25):
         self.now += seconds
@@ -78,8 +48,7 @@ class Life:
 
     @property
     def waits(self):
-        (stats,) = self.core.stats(self.now).iterations
-        return stats.waiting_for
+        return self.stats.waiting_for
 
 
 @pytest.mark.parametrize(

@@ -2,64 +2,32 @@
 
 import logging
 
-from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
+from penstock.protocol.control import TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core import scheduler
 from penstock_dispatcher.core.events import (
-    AppendFact,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    SendView,
-    StartHistory,
-    Tick,
     WorkerDead,
     WorkerDisconnected,
 )
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from tests.openings import opening
+from tests.dispatcher.core.driver import VERSIONS, DrivenCore
 
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
 ONE, TWO = ReaderProcess("a", 7, 1), ReaderProcess("b", 8)
 
 
-class Life:
+class Life(DrivenCore):
     """A core with one dataset, and readers that send heartbeats."""
 
     def __init__(self):
-        self.now, self.beats = 100.0, 0
-        self.facts = []
-        self.core = DispatcherCore(DispatcherState(), CoreSettings(), self.now, 1_800_000_000.0)
-        self.tell(StartHistory(1))
-        self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 100),), ""))
-
-    def tell(self, signal):
-        effects = [*self.core.handle(signal, self.now), *self.core.take_views(self.now)]
-        self.facts += [effect.fact for effect in effects if isinstance(effect, AppendFact)]
-        return effects
+        super().__init__(SplitProviderSpec((".0",), 100))
 
     def open(self):
-        request = opening(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
-        effects = self.tell(OpenIteration(1, request, 5))
-        return next(e.answer for e in effects if isinstance(e, ReplyToCall)).iteration
-
-    def beat(self, iteration, session, reader=None, **more):
-        self.beats += 1
-        effects = self.tell(ReaderHeartbeat(iteration, session, reader, self.beats, **more))
-        return next(
-            e.view for e in effects if isinstance(e, SendView) and e.view.session == session
-        )
-
-    def wait(self, seconds):
-        for _ in range(round(4 * seconds)):
-            self.now += 0.25
-            self.tell(Tick())
+        return self.opens().iteration
 
 
 def test_a_reader_is_known_by_its_process_also_after_a_restart():

@@ -18,43 +18,32 @@ from penstock.protocol.control import (
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.splits import FilePattern, Split, SplitLog
-from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Failure, Mode, Versions
+from penstock.protocol.types import Checkpoint, Codec, Failure, Mode
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core import split_provider
 from penstock_dispatcher.core.events import (
     AppendFact,
     ListSourceFiles,
     OpenIteration,
-    RegisterDataset,
     ReplyToCall,
     SendView,
-    StartHistory,
 )
 from penstock_dispatcher.core.listings import outline
-from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.driver import VERSIONS, DrivenCore
 from tests.openings import opening
 
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
 RANGE = (SplitProviderSpec((".0",), 100, None, 2),)
 FILES = (SplitProviderSpec((".0",), UNLISTED, FilePattern(("*",), shuffle=True, seed=3)),)
 NAMES = tuple(f"file-{i}" for i in range(7))
 
 
-class Life:
+class Life(DrivenCore):
     """A core with one dataset and some workers."""
 
     def __init__(self, streams=RANGE, workers=2, birth=1):
-        self.now = 100.0
-        self.core = DispatcherCore(DispatcherState(), CoreSettings(), self.now, 1_800_000_000.0)
-        self.tell(StartHistory(birth))
-        self.tell(RegisterDataset(1, VERSIONS, "d", streams, ""))
+        super().__init__(*streams, history=birth)
         for i in range(workers):
-            self.tell(WorkerHeartbeat(f"w{i}", 1, -1, versions=VERSIONS))
-
-    def tell(self, signal):
-        return [*self.core.handle(signal, self.now), *self.core.take_views(self.now)]
+            self.comes(f"w{i}")
 
     def open(self, mode=Mode.DYNAMIC, restore=b"", job="j", replaces=()):
         more = {"restore": restore, "replaces": replaces}

@@ -17,12 +17,7 @@ from penstock.protocol.control import (
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import Checkpoint, Failure, Mode
-from penstock_dispatcher.core.events import (
-    WorkerDead,
-    WorkerDisconnected,
-)
 from penstock_dispatcher.core.skipped_errors import LETTERS_KEPT, LONGEST
-from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.driver import OneReader
 
 STREAM = 60
@@ -85,18 +80,13 @@ class World(OneReader):
         self.tell(WorkerHeartbeat(task.worker, 1, revision, {name: progress}))
 
     def dies(self, worker):
-        self.tell(WorkerDisconnected(worker, 1))
-        self.tell(WorkerDead(worker, 1))
+        super().dies(worker)
         self.reads()
         self.comes(worker)
         self.reads()
 
     def restarts(self):
-        state = DispatcherState()
-        for fact in self.facts:
-            state.apply(fact)
-        assert state == self.core.state
-        self.start(state)
+        super().restarts()
         for worker in ("w0", "w1"):
             self.comes(worker)
         self.reads()
