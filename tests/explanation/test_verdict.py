@@ -45,6 +45,17 @@ def test_the_operator_that_works_most_is_named_and_how_many_slots_would_hide_the
     assert found.sentence.endswith("3 more slots would hide it")
 
 
+def test_slow_object_storage_is_named():
+    source = OperatorLook("json_lines", 100, 9.0)
+    slow = TaskLook(1, "w:1", 10.0, 0.0, 0.0, (source,), remote=8.0)
+
+    sentence = explain_job(job(0.5, slow)).sentence
+
+    assert "(90 % of their time; 80 % they wait for object storage)" in sentence
+    fast = replace(slow, remote=0.5)
+    assert "object storage" not in explain_job(job(0.5, fast)).sentence
+
+
 def test_one_more_slot_is_one():
     assert explain_job(job(0.3, task())).sentence.endswith("1 more slot would hide it")
 

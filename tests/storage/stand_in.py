@@ -33,6 +33,8 @@ class Bucket:
     sent: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
+    authorized: set[str] = field(default_factory=set)
+    """The names of the keys that requests were signed with."""
     refused: bool = False
     """Whether listings are refused."""
 
@@ -69,6 +71,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return unquote(urlsplit(self.path).path).removeprefix("/")
 
     def do_GET(self):
+        signed = self.headers.get("Authorization", "").partition("Credential=")[2]
+        self.bucket.authorized.add(signed.partition("/")[0])
         query = parse_qs(urlsplit(self.path).query)
         if "list-type" in query:
             self.listing(query)

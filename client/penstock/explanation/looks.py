@@ -48,6 +48,8 @@ class TaskLook:
     room: int = 0
     number: int | None = None
     """Its number within its pass, if that is known: *task* is that of the dispatcher."""
+    remote: float = 0.0
+    """Seconds for which it waited for remote files."""
 
     @property
     def name(self) -> str:

@@ -27,6 +27,7 @@ class _TimesSeen(msgspec.Struct):
     held_up: float
     starved: float
     operators: list[OperatorLook]
+    remote: float = 0.0
 
 
 class _RunnerSeen(msgspec.Struct):
@@ -230,6 +231,7 @@ def _task(task: _TaskSeen, worker: str, runner: _RunnerSeen) -> TaskLook:
         runner.nbytes,
         runner.room,
         task.index,
+        times.remote,
     )
 
 

@@ -22,6 +22,9 @@ WAITS = 0.05
 HELD_UP = 0.3
 """If nobody takes elements from a task for this share of its time, no loop waits for it."""
 
+SLOW = 0.2
+"""If a task waits for remote files for this share of its time, object storage is slow."""
+
 BACKLOG = 3.0
 """A consumer does not wait for workers that are this many seconds ahead of it. Loops report each
 second."""
@@ -302,7 +305,9 @@ def _limit(job: JobLook) -> tuple[Bottleneck, str]:
 def _how_busy(label: str, tasks: Sequence[TaskLook]) -> str:
     worked = sum(one.worked for task in tasks for one in task.operators if one.label == label)
     share = _share(worked, sum(task.seconds for task in tasks))
-    return f"{_percent(share)} of their time" if share <= 1 else f"{share:.1f} calls at a time"
+    busy = f"{_percent(share)} of their time" if share <= 1 else f"{share:.1f} calls at a time"
+    remote = _share(sum(task.remote for task in tasks), sum(task.seconds for task in tasks))
+    return f"{busy}; {_percent(remote)} they wait for object storage" if remote > SLOW else busy
 
 
 def _job_figures(

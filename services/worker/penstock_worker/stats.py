@@ -46,6 +46,8 @@ class RunTimes:
     starved: float
     operators: tuple[OperatorStats, ...]
     """From the outermost one down."""
+    remote: float = 0.0
+    """Seconds of waiting for remote files."""
 
 
 @dataclass(frozen=True, slots=True)

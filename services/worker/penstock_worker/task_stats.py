@@ -53,7 +53,7 @@ def _times(known: TimesMeasured | None) -> RunTimes | None:
         OperatorStats(one.label, one.elements, one.worked, one.waited, one.call, one.cpu)
         for one in known.operators
     )
-    return RunTimes(known.seconds, known.held_up, known.starved, operators)
+    return RunTimes(known.seconds, known.held_up, known.starved, operators, known.remote)
 
 
 def cache_stats(attempts: Iterable[Attempt]) -> tuple[WindowStats, ...]:

@@ -117,6 +117,7 @@ def _between(before: TimesMeasured, last: TimesMeasured) -> TimesMeasured:
         seconds=last.seconds - before.seconds,
         held_up=max(0.0, last.held_up - before.held_up),
         starved=max(0.0, last.starved - before.starved),
+        remote=max(0.0, last.remote - before.remote),
         operators=tuple(_since(known.get(one.path), one) for one in last.operators),
     )
 

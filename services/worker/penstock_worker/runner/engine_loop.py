@@ -20,7 +20,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Failure
-from penstock.storage.counts import StorageCounts, take_counts
+from penstock.storage.counts import StorageCounts, counted, take_counts
 from penstock_worker.runner import capacity, failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.checkpointer import Checkpointer
@@ -84,6 +84,7 @@ class EngineLoop:
         """Elements that the pipeline left out on purpose, and how many of them were reported."""
         self._times, self._began, self._starved = OpTimes(), time.monotonic(), WaitSum()
         self._times_due = self._began + TIMES_FIRST
+        self._remote_before = counted().wait_seconds
         self._errors: ErrorReport | None = None
         """Of elements that cannot be made, where these are left out."""
         self._flush_each = self._start.flush_each
@@ -212,7 +213,9 @@ class EngineLoop:
         seconds = now - self._began
         held_up, starved = self._frames.held_up.seconds, self._starved.seconds
         used = self._inbox.processes.used
-        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows, used))
+        remote = counted().wait_seconds - self._remote_before
+        times = TimesMeasured(self._start.run, seconds, held_up, starved, rows, used, remote)
+        self._connection.post(times)
         if (read := take_counts()) != StorageCounts():
             self._connection.post(FilesRead(self._start.run, read))
 

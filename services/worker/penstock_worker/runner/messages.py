@@ -213,6 +213,8 @@ class TimesMeasured(RunnerReport, frozen=True):
     starved: float
     operators: tuple[OperatorTime, ...]
     processes: int = 0
+    remote: float = 0.0
+    """Seconds that it waited for remote files."""
 
 
 class FilesRead(RunnerReport, frozen=True):
