@@ -34,11 +34,12 @@ def get(url):
 
 
 @pytest.fixture(scope="module")
-def addresses():
+def addresses(tmp_path_factory):
     """Return where a dispatcher and a worker in this process answer HTTP."""
+    cache = str(tmp_path_factory.mktemp("files"))
     with (
         DispatchServer(DispatcherConfig(http_port=0)) as dispatcher,
-        WorkerServer(WorkerConfig(dispatcher.target, http_port=0)),
+        WorkerServer(WorkerConfig(dispatcher.target, http_port=0, file_cache_dir=cache)),
     ):
         stats = json.loads(fetch(dispatcher.target))
         (worker,) = stats["workers"]

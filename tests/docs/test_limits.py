@@ -27,6 +27,7 @@ CONFIGS = {"dispatcher": DispatcherConfig, "worker": WorkerConfig}
 SUMS = {
     "buffer_bytes",
     "total_buffer_bytes",
+    "file_cache_bytes",
     "cross_trainer_cache_size_bytes",
     "runner_memory_bytes",
 }

@@ -20,6 +20,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.executors.process_pool import ProcessSettings
 from penstock.runtime import settings
 from penstock.runtime.signals import ExitCode
+from penstock.storage.cache_folder import FileCacheSettings
 from penstock.wire import tracing
 from penstock_cluster.cli.app import app
 from penstock_dispatcher.config import DispatcherConfig
@@ -27,7 +28,7 @@ from penstock_worker import WorkerConfig
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, name
 
 REFERENCE = DOCS / "reference"
-SETTINGS = (DispatcherConfig, WorkerConfig, ProcessSettings)
+SETTINGS = (DispatcherConfig, WorkerConfig, ProcessSettings, FileCacheSettings)
 
 
 def commands():

@@ -6,7 +6,7 @@ from penstock.errors import FileChanged
 from penstock.storage import retries
 from penstock.storage.counts import counted
 from penstock.storage.fetching import file_info, hint, read_range, read_soon
-from penstock.storage.range_cache import PartKey
+from penstock.storage.part_key import PartKey
 from penstock.storage.retries import RetryBudget
 from tests.storage.stand_in import tag
 

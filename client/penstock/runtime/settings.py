@@ -318,12 +318,13 @@ _BOOLS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(
 _NAMES = """
     buffer_bytes client_timeout consumer_timeout credentials cross_trainer_cache_size_bytes
     data_transfer_address data_transfer_protocol dataset_gc_timeout dispatcher_address
-    dispatcher_timeout drain durability fault_tolerant_mode gc_dynamic_sharding_jobs health_file
-    heartbeat_interval host http_host http_port insecure job_gc_check_interval job_gc_timeout limits
-    port process_idle process_memory processes_idle protocol reassign_static_tasks
-    runner_environment runner_memory_bytes runner_niceness runner_read_only runner_user
-    runner_writable slots socket_dir tensorflow_datasets tensorflow_host tensorflow_port
-    total_buffer_bytes work_dir worker_address worker_addresses worker_tags worker_timeout
+    dispatcher_timeout drain durability fault_tolerant_mode file_cache_bytes file_cache_dir
+    gc_dynamic_sharding_jobs health_file heartbeat_interval host http_host http_port insecure
+    job_gc_check_interval job_gc_timeout limits port process_idle process_memory processes_idle
+    protocol reassign_static_tasks runner_environment runner_memory_bytes runner_niceness
+    runner_read_only runner_user runner_writable slots socket_dir tensorflow_datasets
+    tensorflow_host tensorflow_port total_buffer_bytes work_dir worker_address worker_addresses
+    worker_tags worker_timeout
 
     consumer_index docs index lifeline_fd linger log log_format malloc no_platform num_consumers
     prefer ready_fd role runners_fd tag target trial

@@ -1,6 +1,8 @@
 """Bytes of remote files: everything that Penstock reads from object stores and HTTP servers.
 
-- `range_cache`: names a range of a file's version, and the seam for a cache on the host's disk.
+- `part_key`: names a range of a file's version. `range_cache`: the cache that this process reads
+  through. `disk_cache`: a cache on the host's disk. `cache_folder`: its folder. `cache_index`: the
+  ranges that it keeps.
 - `stores`: object stores by obstore, others by fsspec; their errors by kind. `urls`: which store
   reads a URL. `listing`: the files that match a pattern.
 - `hedging`, `window`, `retries`: decide when to send a second request, how many run at once, and
@@ -9,6 +11,7 @@
 - `counts`: requests, bytes, retries of this process.
 """
 
-from penstock.storage.range_cache import PartKey, RangeCache, use_cache
+from penstock.storage.part_key import PartKey
+from penstock.storage.range_cache import RangeCache, use_cache
 
 __all__ = ["PartKey", "RangeCache", "use_cache"]

@@ -15,7 +15,8 @@ from penstock.errors import FileChanged
 from penstock.storage import retries
 from penstock.storage.counts import count
 from penstock.storage.hedging import HedgePolicy
-from penstock.storage.range_cache import PartKey, cached
+from penstock.storage.part_key import PartKey
+from penstock.storage.range_cache import cached
 from penstock.storage.retries import ReadTrouble, RetryBudget
 from penstock.storage.stores import FileStore, StoreError, store_of
 from penstock.storage.urls import shown

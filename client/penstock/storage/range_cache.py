@@ -1,21 +1,12 @@
-"""Names a range of bytes in one version of a remote file; a cache may keep such ranges."""
+"""The cache through which this process reads ranges of remote files, if it has one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class PartKey:
-    """The bytes from *start* to before *stop* of the file *url*, in a *version*."""
-
-    url: str
-    version: str
-    """As it was listed: the size, a dot, and the entity tag. Empty if the store tells none."""
-    start: int
-    stop: int
+from penstock.storage.part_key import PartKey
 
 
 class RangeCache(Protocol):
@@ -26,23 +17,31 @@ class RangeCache(Protocol):
         ...
 
 
-class _Nothing:
-    """Keeps nothing."""
-
-    def get(self, _key: PartKey, fetch: Callable[[], bytes]) -> bytes:
-        """See `RangeCache.get`."""
-        return fetch()
-
-
-_cache: RangeCache = _Nothing()
+_cache: RangeCache | None = None
+_chosen = False
+"""Whether `_cache` was chosen: the first read of a remote file does it."""
 
 
 def use_cache(cache: RangeCache | None) -> None:
     """Let this process read remote files through *cache*; None reads without one."""
-    global _cache  # noqa: PLW0603  one for the process
-    _cache = _Nothing() if cache is None else cache
+    global _cache, _chosen
+    _cache, _chosen = cache, True
 
 
 def cached(key: PartKey, fetch: Callable[[], bytes]) -> bytes:
-    """Return the bytes of *key*, from the cache of this process or from *fetch*."""
-    return _cache.get(key, fetch)
+    """Return the bytes of *key*, from the cache of this process or from *fetch*.
+
+    Raises:
+        ConfigError: when the environment names a cache that cannot be used.
+    """
+    if not _chosen:
+        use_cache(_of_environment())
+    return fetch() if _cache is None else _cache.get(key, fetch)
+
+
+def _of_environment() -> RangeCache | None:
+    if not os.environ.get("PENSTOCK_FILE_CACHE_DIR"):
+        return None
+    from penstock.storage.disk_cache import DiskCache  # noqa: PLC0415  most processes have none
+
+    return DiskCache.of_environment()

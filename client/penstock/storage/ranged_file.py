@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.storage.counts import count
 from penstock.storage.fetching import hint, read_soon
-from penstock.storage.range_cache import PartKey
+from penstock.storage.part_key import PartKey
 from penstock.storage.retries import RetryBudget
 from penstock.storage.stores import is_remote
 from penstock.storage.urls import address_of
@@ -116,7 +116,7 @@ class RangedFile(io.RawIOBase):
                 return begin, data
         begin = at // BLOCK * BLOCK
         stop = min(-(-(at + wanted) // BLOCK) * BLOCK, begin + PIECE, self._size)
-        if begin < self._start < stop:
+        if at < self._start < stop:
             stop = self._start
         if begin < self._stop <= at:
             begin = self._stop

@@ -15,6 +15,7 @@ from penstock.runtime.settings import (
     BYTES,
     FINITE,
     FLAG,
+    FOLDER,
     Check,
     ServiceSettings,
     is_number,
@@ -22,6 +23,7 @@ from penstock.runtime.settings import (
     whole,
     words,
 )
+from penstock.storage.cache_folder import FILE_CACHE_BYTES
 from penstock_worker.memory_share import buffer_size
 
 PORT = "%port%"
@@ -120,6 +122,14 @@ class WorkerConfig(ServiceSettings):
     unacknowledged elements are produced again. Give containers more time than this before they
     are killed."""
 
+    file_cache_dir: str | None = None
+    """A folder on this host's disk in which the runners keep pieces of remote files, so that the
+    host downloads each piece once. Workers of a host may share it. None keeps nothing."""
+
+    file_cache_bytes: int = FILE_CACHE_BYTES
+    """How many bytes `file_cache_dir` may hold. If the data is larger, a fixed random part of it
+    is kept. The cache also leaves 5 % of the disk free, or 16 GiB of a larger disk."""
+
     runner_memory_bytes: int | None = None
     """How many bytes of memory a runner may have, without the elements that it has made. None
     sets no limit. A function that asks for more gets a `MemoryError`."""
@@ -171,6 +181,8 @@ class WorkerConfig(ServiceSettings):
         "buffer_bytes": BYTES,
         "total_buffer_bytes": BYTES,
         "cross_trainer_cache_size_bytes": BYTES,
+        "file_cache_dir": FOLDER,
+        "file_cache_bytes": BYTES,
         "runner_memory_bytes": whole(
             f"a number of bytes from {LEAST} on (64 MiB: Python and NumPy alone need that)", LEAST
         ),

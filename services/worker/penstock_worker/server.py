@@ -35,6 +35,7 @@ from penstock_worker import shm_door
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
+from penstock_worker.file_cache import with_file_cache
 from penstock_worker.memory_share import cache_size
 from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
@@ -171,20 +172,21 @@ def _within_memory(config: WorkerConfig) -> WorkerConfig:
 
 
 def _pool(config: WorkerConfig) -> RunnerPool:
+    confinement = confinement_of(
+        config.runner_memory_bytes,
+        config.runner_user,
+        config.runner_environment,
+        credentials=config.credentials,
+        read_only=config.runner_read_only,
+        writable=config.runner_writable,
+        niceness=config.runner_niceness,
+    )
     return RunnerPool(
         buffer_bytes=config.buffer_bytes,
         max_element_bytes=config.limits["max_element_bytes"],
         cache_bytes=config.cross_trainer_cache_size_bytes,
         keep_idle=max(KEPT_WARM, config.slot_count),
-        confinement=confinement_of(
-            config.runner_memory_bytes,
-            config.runner_user,
-            config.runner_environment,
-            credentials=config.credentials,
-            read_only=config.runner_read_only,
-            writable=config.runner_writable,
-            niceness=config.runner_niceness,
-        ),
+        confinement=with_file_cache(confinement, config),
     )
 
 

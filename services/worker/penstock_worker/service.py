@@ -22,6 +22,7 @@ from penstock.runtime import log_lines
 from penstock.runtime.usage import UsageMeter
 from penstock.wire.stream import from_this_host
 from penstock.wire.worker import Replies
+from penstock_worker import file_cache
 from penstock_worker.config import TRANSPORTS, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox
 from penstock_worker.core.events import (
@@ -59,7 +60,7 @@ from penstock_worker.runners import ActiveRunners
 from penstock_worker.send_buffer import SendBuffer
 from penstock_worker.shm_door import ShmDoor
 from penstock_worker.stats import BufferStats, WorkerStats
-from penstock_worker.task_stats import cache_stats, past_stats, task_stats
+from penstock_worker.task_stats import cache_stats, frame_buffers, past_stats, task_stats
 
 log = logging.getLogger("penstock.worker")
 
@@ -125,8 +126,7 @@ class WorkerService:
         self._failed = asyncio.Event()
         self._connections: dict[StreamId, SendBuffer[Any]] = {}
         self._trace, self._usage = FrameTrace(), UsageMeter()
-        self._streams = 0
-        self._wakes = self._copies = 0
+        self._streams = self._wakes = self._copies = 0
         self._stats_at = 0.0
         self._recent: WorkerStats | None = None
 
@@ -361,18 +361,15 @@ class WorkerService:
             past=past_stats(self._core.past_times),
             security=self._config.security.value,
             tensorflow=self._profile.tensorflow,
+            file_cache=file_cache.totals(self._config),
             http=self.http,
             storage=self._runners.files_read,
         )
 
     def _buffers(self) -> tuple[BufferStats, ...]:
-        made = (
-            BufferStats(f"frames of task {task}", attempt.delivery.nbytes, attempt.room)
-            for task, attempt in self._core.attempts.items()
-        )
         outgoing = sum(out.nbytes for out in self._connections.values())
         return (
-            *made,
+            *frame_buffers(self._core.attempts),
             BufferStats("frames on their way into gRPC", outgoing, 0),
             BufferStats("frames that readers keep", self._runners.loans.kept, 0),
             BufferStats("frames of runners that died", self._runners.retained_bytes, 0),

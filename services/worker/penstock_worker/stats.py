@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.protocol.types import WorkerId
 from penstock.runtime.usage import Usage
+from penstock.storage.cache_index import CacheTotals
 from penstock.storage.counts import StorageCounts
 
 
@@ -163,6 +164,8 @@ class WorkerStats:
     """How the worker is protected."""
     tensorflow: str = ""
     """The address that serves TensorFlow clients without credentials, or empty."""
+    file_cache: CacheTotals | None = None
+    """How full the cache of remote files on the host's disk is, if there is one."""
     http: str = ""
     """The address of its HTTP server, or empty."""
     storage: StorageCounts = field(default_factory=StorageCounts)

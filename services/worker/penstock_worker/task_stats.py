@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.protocol.types import Codec
+from penstock.protocol.types import Codec, TaskId
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.runner_history import PastTimes
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import TimesMeasured
 from penstock_worker.stats import (
+    BufferStats,
     OperatorStats,
     PastStats,
     RunnerStats,
@@ -31,6 +32,12 @@ def task_stats(attempts: Iterable[Attempt]) -> tuple[RunnerStats, ...]:
         newest = _times(attempt.times.newest)
         tasks.append(RunnerStats(*place, *here, *how, newest, delivery.nbytes, attempt.room))
     return tuple(tasks)
+
+
+def frame_buffers(attempts: Mapping[TaskId, Attempt]) -> Iterator[BufferStats]:
+    """Yield how many bytes of frames of each attempt are here."""
+    for task, attempt in attempts.items():
+        yield BufferStats(f"frames of task {task}", attempt.delivery.nbytes, attempt.room)
 
 
 def _compression(attempt: Attempt) -> str:

@@ -32,6 +32,22 @@ def test_frames_lent_and_copied_out_have_columns_where_there_are_any():
     assert re.search(r"1,000,000.0 │ +│ +│$", other)
 
 
+def test_the_cache_of_remote_files_has_columns_where_there_is_one():
+    caches, idle = worker("a:1"), worker("b:1")
+    counts, full = {"cache_hits": 30, "cache_misses": 10}, {"held": 1_234_500_000, "bound": 2**31}
+    caches = replace(caches, stats={**caches.stats, "storage": counts, "file_cache": full})
+    none = {"cache_hits": 0, "cache_misses": 0}
+    idle = replace(idle, stats={**idle.stats, "storage": none, "file_cache": full})
+
+    assert "file cache" not in shown(table(worker("b:1")))
+    text = shown(table(caches, idle, worker("c:1")))
+    head, one, two, other = (line for line in text.splitlines() if re.search(r"sent, MB|:1 ", line))
+    assert re.search(r"file cache, MB ┃ file cache hits ┃$", head)
+    assert re.search(r"1,234.5 │ +75 % │$", one)
+    assert re.search(r"1,234.5 │ +- │$", two)
+    assert re.search(r"1,000,000.0 │ +│ +│$", other)
+
+
 def test_busy_cores_and_tasks_are_shown_instead_of_slots():
     stats = {"tasks": [{"task": 1, "state": "runs"}], "usage": {"busy": 1.26, "cores": 2}}
     crowded = replace(worker("a:1"), tasks=tuple(range(31)), slots=2, slots_used=31, stats=stats)

@@ -258,6 +258,8 @@ def workers_table(
         "sent, MB->",
         "lent->",
         "copied out->",
+        "file cache, MB->",
+        "file cache hits->",
     ]
     unlike = {worker.versions for worker in workers} - {None, mine}
     lends = any(any(_lent(worker)) for worker in workers)
@@ -265,6 +267,7 @@ def workers_table(
         *(() if unlike else ("version",)),
         *(() if any(worker.tags for worker in workers) else ("tags",)),
         *(() if lends else ("lent", "copied out")),
+        *(() if any(map(_file_cache, workers)) else ("file cache, MB", "file cache hits")),
     }
     rows = [_row(worker) for worker in workers]
     shown = [i for i, column in enumerate(columns) if column.rstrip("~->") not in empty]
@@ -288,6 +291,7 @@ def _row(worker: WorkerSummary) -> list[str | Text]:
         f"{buffered / 1e6:,.1f}",
         f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
         *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
+        *(_file_cache(worker) or ("", "")),
     ]
 
 
@@ -312,6 +316,16 @@ def _lent(worker: WorkerSummary) -> tuple[int, int]:
     """Return how many frames were lent to readers on the worker's host, and how many copied out."""
     stats: dict[str, Any] = worker.stats or {}
     return stats.get("lent", 0), stats.get("copied_out", 0)
+
+
+def _file_cache(worker: WorkerSummary) -> tuple[str, str] | None:
+    """Return the size and the hit rate of the cache of remote files on the worker's host."""
+    stats: dict[str, Any] = worker.stats or {}
+    if not stats.get("file_cache"):
+        return None
+    hits, misses = stats["storage"]["cache_hits"], stats["storage"]["cache_misses"]
+    rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "-"
+    return f"{stats['file_cache']['held'] / 1e6:,.1f}", rate
 
 
 def _standing(worker: WorkerSummary) -> str | Text:

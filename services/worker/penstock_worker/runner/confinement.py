@@ -69,6 +69,7 @@ class Confinement(NamedTuple):
         variables: patterns of the variables that it gets; None is all but `DROPPED`.
         files: what of the file system is left to it.
         niceness: how much more it is nice (`os.nice`) than its worker.
+        added: variables that it gets besides, with their values.
     """
 
     memory: int = 0
@@ -78,13 +79,14 @@ class Confinement(NamedTuple):
     variables: tuple[str, ...] | None = None
     files: FileRules = FileRules()
     niceness: int = 0
+    added: tuple[tuple[str, str], ...] = ()
 
     def passed_on(self, environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """Return those variables of *environment* that a runner gets."""
+        """Return the variables that a runner gets: some of *environment*, and the added ones."""
         kept = {name: value for name, value in environment.items() if self._passes(name)}
         if self.home:
             kept[b"HOME"] = os.fsencode(self.home)
-        return kept
+        return kept | {os.fsencode(name): os.fsencode(value) for name, value in self.added}
 
     def _passes(self, name: bytes) -> bool:
         text = os.fsdecode(name)

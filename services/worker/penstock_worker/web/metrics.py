@@ -11,7 +11,7 @@ from penstock.credentials.entrance import Entrance
 from penstock.runtime.versions import versions
 from penstock.web.metrics import certificate_end, counter, gauge, gauges, of_every_service
 from penstock_worker.service import WorkerService
-from penstock_worker.stats import BufferStats
+from penstock_worker.stats import BufferStats, WorkerStats
 
 COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("frames_made", "frames_made", "Frames made by runners"),
@@ -78,6 +78,7 @@ class WorkerMetrics:
             ["state"],
             (((state,), count) for state, count in states.items()),
         )
+        yield from _of_file_cache(stats)
         yield gauge("penstock_worker_streams", "Open streams of readers", stats.streams)
         yield gauge("penstock_worker_draining", "1 while the worker drains", stats.draining)
         yield from _of_buffers(stats.buffers)
@@ -101,6 +102,28 @@ class WorkerMetrics:
             "Memory of the worker and its runners; shared memory counts once",
             stats.usage.memory,
         )
+
+
+def _of_file_cache(stats: WorkerStats) -> Iterable[Metric]:
+    if stats.file_cache is None:
+        return
+    for name, text in (
+        ("hits", "Pieces of remote files that runners read from the host's disk"),
+        ("misses", "Pieces of remote files that the host's disk did not have"),
+        ("evictions", "Pieces of remote files that were removed for others"),
+    ):
+        number = getattr(stats.storage, f"cache_{name}")
+        yield counter(f"penstock_worker_file_cache_{name}", text, number)
+    yield gauge(
+        "penstock_worker_file_cache_bytes",
+        "Bytes of remote files on the host's disk, for all its workers",
+        stats.file_cache.held,
+    )
+    yield gauge(
+        "penstock_worker_file_cache_limit_bytes",
+        "Limit of these bytes: the setting, or less if the disk is full",
+        stats.file_cache.bound,
+    )
 
 
 def _of_buffers(buffers: Iterable[BufferStats]) -> Iterable[Metric]:

@@ -66,6 +66,8 @@ const FIGURES = {
   "sent, MB": "What it sent to readers since it started",
   "silent, s": "Seconds since it was last heard",
   "silent for": "How long ago it was last heard",
+  "file cache, MB": "Bytes of remote files on the disk of its host, for all workers there",
+  "file cache hits": "The share of pieces of remote files that its runners found on that disk",
   "runners lost": "Its processes for users' code that ended without being asked",
   waits: "The share of its time that the training loop waits for data",
   "of late": "How much of its time the loop waited in the last minute",

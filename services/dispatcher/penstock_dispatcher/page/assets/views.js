@@ -229,6 +229,8 @@ export function JobPage({ job, columns, notices, theme, live }) {
     </div></div>`;
 }
 
+const hitRate = ({ cache_hits: hits, cache_misses: misses }) => hits / Math.max(1, hits + misses);
+
 export function WorkerPage({ address, notices, live }) {
   const seen = usePolled(`api/page?worker=${encodeURIComponent(address)}`, live);
   const log = html`<${Log} notices=${notices.filter((one) => one.worker === address || one.kind === "restarted")} title="Log of this worker" />`;
@@ -238,6 +240,7 @@ export function WorkerPage({ address, notices, live }) {
   const facts = [
     ["busy cores", busyCores(worker.load)], ["running tasks", runningTasks(worker.load)], ["assigned tasks", count(worker.load.assigned)], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
     ["buffered, MB", megabytes(worker.buffered)], ["sent, MB", megabytes(stats?.bytes_sent ?? 0)], ["runners lost", count(stats?.runners_lost ?? 0)],
+    ...(stats?.file_cache ? [["file cache, MB", megabytes(stats.file_cache.held)], ["file cache hits", percent(hitRate(stats.storage))]] : []),
     ["silent for", `${worker.silent} s`], ["memory, MB", worker.memory == null ? "–" : megabytes(worker.memory)], ["version", worker.version || "–"],
   ];
   return html`<${Title} kind=${html`worker: <${State} tone=${toneOf(worker.standing)} of=${worker.standing} />`} name=${address}>
