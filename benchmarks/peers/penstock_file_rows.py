@@ -56,6 +56,9 @@ def _rows(target: str) -> Mapping[str, Any]:
     if (folder := files.folder() / "mosaic").exists():
         samples = Dataset.mds(folder).batch(files.SAMPLE_BATCH)
         rows["samples"] = partial(endlessly, far(samples), files.SAMPLE_BATCH)
+        stored = far(Dataset.mds("s3://files/mosaic").batch(files.SAMPLE_BATCH))
+        rows["far samples"] = partial(endlessly, stored, files.SAMPLE_BATCH)
+        rows["far first batch"] = work.Timed(partial(work.first_of, stored))
     return rows
 
 

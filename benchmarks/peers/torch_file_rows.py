@@ -29,6 +29,11 @@ def _streamed(form: str, pattern: str) -> Any:
     return datasets.load_dataset(form, data_files=found, split="train", streaming=True)
 
 
+def _tensor(jpeg: bytes) -> torch.Tensor:
+    """Decode a picture; a loader's workers hand tensors over in shared memory."""
+    return torch.from_numpy(files.resized(jpeg))
+
+
 def _same(batch: Any) -> Any:
     return batch
 
@@ -43,7 +48,7 @@ def ready() -> Iterator[Mapping[str, Any]]:
     pictures = (
         webdataset.WebDataset(files.names("*.tar"), shardshuffle=False)
         .to_tuple("jpg", "cls")
-        .map_tuple(files.resized, int)
+        .map_tuple(_tensor, int)
         .batched(files.PICTURE_BATCH)
     )
     yield {

@@ -1,6 +1,7 @@
 """Datasets of an object store: right in spite of its faults, and with few requests."""
 
 import json
+import struct
 import time
 
 import pytest
@@ -114,3 +115,32 @@ def test_second_requests_remove_the_slow_1_percent(bucket, lines, monkeypatch):
 
     assert bare[-1] > 0.8
     assert hedged[-1] < 0.75
+
+
+def test_a_shard_of_mds_is_read_piece_by_piece_and_each_byte_about_once(bucket, monkeypatch):
+    monkeypatch.setattr(ranged_file, "PIECE", 16 << 10)
+    samples = [struct.pack("<q", n) * 8 for n in range(COUNT)]
+    begin = 8 + 4 * COUNT
+    ends = b"".join(struct.pack("<I", begin + 64 * n) for n in range(COUNT + 1))
+    data = struct.pack("<I", COUNT) + ends + b"".join(samples)
+    shard = {
+        "column_names": ["n"],
+        "column_encodings": ["ndarray:int64:8"],
+        "column_sizes": [64],
+        "format": "mds",
+        "raw_data": {"basename": "0.mds", "bytes": len(data), "hashes": {}},
+        "samples": COUNT,
+        "version": 2,
+        "zip_data": None,
+    }
+    bucket.objects |= {
+        "data/0.mds": data,
+        "data/index.json": json.dumps({"version": 2, "shards": [shard]}).encode(),
+    }
+
+    found = [element["n"].tolist() for element in Dataset.mds("s3://data")]
+
+    assert found == [[n] * 8 for n in range(COUNT)]
+    longest = max(int(b) - int(a) for _, r in bucket.ranges for a, b in [r.split("-")])
+    assert longest < len(data) // 4
+    assert bucket.sent <= 1.1 * total(bucket)

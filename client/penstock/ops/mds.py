@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 import numpy as np
@@ -94,13 +94,13 @@ class Mds(PartsSource):
 
 class _ShardReader(PartReader):
     def __init__(self, shard: MdsShard, part: FilePart, place: Place) -> None:
-        self._shard, self._data = shard, _content(part)
+        self._shard, self._data = shard, _content(part, whole=bool(shard.hashes))
         self._stackable = all(map(_is_stackable, shard.encodings))
         self._decoders = [decoder(encoding) for encoding in shard.encodings]
         for algorithm, wanted in shard.hashes:
             if hashlib.new(algorithm, self._data).hexdigest() != wanted:
                 raise ValueError(f"its {algorithm} is not that of the index: the shard is damaged")
-        begins = np.frombuffer(self._data, _U32, shard.samples + 1, 4)
+        begins = np.frombuffer(self._data[4 : 4 * shard.samples + 8], _U32)
         self._begins = begins
         low, high = 0, shard.samples
         if part.stop is not None:
@@ -115,7 +115,7 @@ class _ShardReader(PartReader):
         return block
 
     def _alike(self, n: int) -> Rows | None:
-        """Return *n* samples column by column; None if they differ in size or have no such form."""
+        """Return *n* samples by column; None if they differ in size or have no such form."""
         ends = self._begins[self._at : self._at + n + 1].astype(np.int64)
         sizes_at = _U32.itemsize * self._shard.sizes.count(None)
         if n < _FEW or not self._stackable or ends[-1] > len(self._data):
@@ -123,12 +123,13 @@ class _ShardReader(PartReader):
         size = ends[1] - ends[0]
         if size <= sizes_at or (np.diff(ends) != size).any():
             return None
-        data = np.frombuffer(self._data, np.uint8)[ends[0] : ends[-1]].reshape(n, size)
-        if (data[:, :sizes_at] != data[0, :sizes_at]).any():
+        data = np.frombuffer(self._data[ends[0] : ends[-1]], np.uint8)
+        if len(data) < n * size:
             return None
+        data = data.reshape(n, size)
         told = iter(data[0, :sizes_at].copy().view(_U32).tolist())
         sizes = [next(told) if fixed is None else fixed for fixed in self._shard.sizes]
-        if sizes_at + sum(sizes) != size:
+        if (data[:, :sizes_at] != data[0, :sizes_at]).any() or sizes_at + sum(sizes) != size:
             return None
         try:
             arrays = self._arrays(data, sizes_at, sizes)
@@ -179,6 +180,11 @@ class _ShardReader(PartReader):
         at = self._at
         return lambda back: (0, at - back)
 
+    def close(self) -> None:
+        """See `PartReader.close`."""
+        if isinstance(self._data, _InPlace):
+            self._data.close()
+
     def describe(self) -> str:
         """See `PartReader.describe`."""
         return f"sample {self._at}"
@@ -188,13 +194,39 @@ class _ShardReader(PartReader):
         self._at += size
 
 
-def _content(part: FilePart) -> Any:
-    """Return the bytes of a shard: mapped, if it is a local one and not compressed."""
-    raw = stored_file.open_part("mds", replace(part, start=0, stop=part.stop and part.size), CHUNK)
-    with decompressed(raw, GUESSED) as file:
-        if file is raw and not stored_file.is_url(part.name):
+class _InPlace:
+    """The bytes of a remote file, which are fetched when they are asked for."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
+        self.close = file.close
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, at: slice) -> bytes:
+        self._file.seek(int(at.start))
+        return self._file.read(int(at.stop - at.start))
+
+
+def _content(part: FilePart, *, whole: bool) -> Any:
+    """Return the bytes of a shard: mapped or fetched piece by piece, if it is not compressed.
+
+    A remote one is read at once if it is wanted as a *whole*.
+    """
+    raw = stored_file.open_part("mds", part if not whole else _all_of(part), CHUNK)
+    file = decompressed(raw, GUESSED)
+    is_remote = stored_file.is_url(part.name)
+    if file is raw and is_remote and part.stop is not None and not whole:
+        return _InPlace(file, part.size)
+    with file:
+        if file is raw and not is_remote:
             return mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
         return file.read()
+
+
+def _all_of(part: FilePart) -> FilePart:
+    return replace(part, start=0, stop=part.stop and part.size)
 
 
 def decoder(encoding: str) -> Callable[[bytes], Any]:
