@@ -47,7 +47,7 @@ class DrivenCore:
             self.tell(StartHistory(history))
             self.registers("d", *sources, unordered=unordered)
 
-    def restarts(self):
+    def restart(self):
         """End the dispatcher, and start it from its facts."""
         before = self.core.state
         self._start()
@@ -115,48 +115,37 @@ class DrivenReader:
             self.barrier, (self.result,) = None, view.save_results
 
 
-class DrivenJob:
+class DrivenJob(DrivenCore):
     """One job of several readers, by default copies (OFF) of a pipeline."""
 
     def __init__(self, mode=Mode.OFF, units=1000, settings=None, **parameters):
-        self.now, self.facts, self.calls = 100.0, [], 0
-        self.settings = settings or CoreSettings()
-        self.readers, self.assignments, self.progress, self.replies = {}, {}, {}, {}
-        self.incarnation = {}
-        self.core = DispatcherCore(DispatcherState(), self.settings, self.now)
-        self.parameters, self.mode = parameters, mode
-        self.tell(StartHistory(7))
-        provider = SplitProviderSpec((".0",), units)
-        self.tell(RegisterDataset(1, VERSIONS, "d", (provider,), ""))
+        self.readers, self.assignments, self.progress = {}, {}, {}
+        self.incarnation, self.parameters, self.mode = {}, parameters, mode
+        super().__init__(SplitProviderSpec((".0",), units), settings=settings, history=7)
         self.iteration = self.open().iteration
 
     # --- what happens ---
 
     def tell(self, event):
-        self.perform(self.core.handle(event, self.now))
-        self.perform(self.core.take_views(self.now))
+        effects = super().tell(event)
+        self.perform(effects)
+        return effects
 
     def perform(self, effects):
         for effect in effects:
             match effect:
-                case AppendFact(fact):
-                    self.facts.append(fact)
                 case SendCommand(worker, _, Assignment() as assignment):
                     self.assignments[worker] = assignment
                 case SendView(view) if view.session in self.readers:
                     self.readers[view.session].see(view)
                 case CloseReaderStream(session, failure):
                     self.readers[session].failure = failure
-                case ReplyToCall(call, answer):
-                    self.replies[call] = answer
 
     def open(self, **changed):
         """Open the pass, or another; return the reply."""
-        self.calls += 1
         wanted = {"job_name": "j", "repetition": 1, **self.parameters, **changed}
         request = opening(VERSIONS, "d", self.mode, codec=Codec.NONE, **wanted)
-        self.tell(OpenIteration(self.calls, request, 5))
-        return self.replies[self.calls]
+        return self.reply(OpenIteration(1, request, 5))
 
     def opens(self, **changed):
         """Open anew, and go on with that pass."""
@@ -213,14 +202,6 @@ class DrivenJob:
                     self.reports(reader)
                 for name in self.progress:
                     self.beat(name)
-
-    def restart(self):
-        """End the dispatcher, and start it from its facts."""
-        state = DispatcherState()
-        for fact in self.facts:
-            state.apply(fact)
-        assert state == self.core.state
-        self.core = DispatcherCore(state, self.settings, self.now)
 
     # --- what is there ---
 

@@ -146,10 +146,10 @@ def test_what_two_attempts_cost_is_summed_up_and_outlasts_the_dispatcher():
     life.comes("w2")
     life.reads("r1", RangeSet.of((0, 4)), fence=2)
     life.reads("r2", fence=2)
-    life.restarts()
+    life.restart()
     life.comes("w2")
     life.works("w2", 10, 10, attempt=2, produced=10, sent=6, requeued=1, skipped=2, done=True)
-    life.restarts()
+    life.restart()
 
     account = life.stats.account
     assert account.finished
@@ -190,7 +190,7 @@ def test_what_readers_were_handed_is_known_behind_the_end_also_if_they_say_no_mo
     life = Life()
     life.reads("r1", RangeSet.of((0, 6)))
     life.works("w1", 10, 10, produced=10, sent=10, done=True)
-    life.restarts()
+    life.restart()
 
     assert life.stats.account.finished
     assert life.stats.account.consumed == 6

@@ -230,7 +230,7 @@ def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, uni
             world.comes(worker)
             world.reads()
         elif act == "restarts":
-            world.restarts()
+            world.restart()
             for i in range(count):
                 world.comes(f"w{i}")
             world.reads()

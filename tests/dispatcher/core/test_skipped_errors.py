@@ -85,8 +85,8 @@ class World(OneReader):
         self.comes(worker)
         self.reads()
 
-    def restarts(self):
-        super().restarts()
+    def restart(self):
+        super().restart()
         for worker in ("w0", "w1"):
             self.comes(worker)
         self.reads()
@@ -96,7 +96,7 @@ STEPS = st.one_of(
     st.tuples(st.just("works"), st.integers(0, 1), st.integers(1, 20)),
     st.tuples(st.just("saves"), st.integers(0, 1)),
     st.tuples(st.just("dies"), st.sampled_from(["w0", "w1"])),
-    st.tuples(st.just("restarts")),
+    st.tuples(st.just("restart")),
 )
 
 
