@@ -32,6 +32,9 @@ from tests.openings import opening
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
+DATE = 1_800_000_000.0
+"""When a driven core begins, in seconds since 1970."""
+
 
 class DrivenCore:
     """The dispatcher's core with one dataset, in virtual time: effects come back, facts are kept.
@@ -57,7 +60,7 @@ class DrivenCore:
         state = DispatcherState()
         for fact in self.facts:
             state.apply(fact)
-        self.core = DispatcherCore(state, self.settings, self.now, 1_800_000_000.0)
+        self.core = DispatcherCore(state, self.settings, self.now, DATE)
 
     def tell(self, event):
         effects = [*self.core.handle(event, self.now), *self.core.take_views(self.now)]

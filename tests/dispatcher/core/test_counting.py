@@ -7,6 +7,7 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock_dispatcher.core.counting import CURRENT, LOST
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.driver import DATE
 from tests.dispatcher.core.test_account import Life
 
 LOOP = LoopTime(100, 10.0, 0.1, total=5000)
@@ -84,7 +85,7 @@ def test_how_long_nobody_reads_is_since_the_last_reader_was_heard_also_behind_a_
 
     state = life.core.state
     life.now += 450.0
-    life.core = DispatcherCore(state, CoreSettings(), life.now, 5000.0 + life.now - 100.0)
+    life.core = DispatcherCore(state, CoreSettings(), life.now, DATE + life.now - 100.0)
     assert life.stats.unread == pytest.approx(life.now - heard)
     life.core.ctx.soft_state.since = life.now  # it was stopped for a while, or its disk was full
     assert life.stats.unread == pytest.approx(life.now - heard)
@@ -98,7 +99,7 @@ def test_readers_that_die_are_counted_until_others_come_in_their_place():
     assert life.stats.readers_lost == 1
     life.reads("r3", leaving=True)
     assert life.stats.readers_lost == 1
-    life.restarts()
+    life.restart()
     assert life.stats.readers_lost == 1
 
 
