@@ -57,7 +57,7 @@ def test_a_frame_brings_references_back_as_references(tar):
     assert received == sent
     assert type(received[2]["jpg"]) is Reference
     assert received[2]["jpg"].read() == PARTS[2]
-    assert layout.nbytes < len(sent) * (3 * len(str(tar)) + 200)
+    assert layout.nbytes < len(sent) * (3 * len(str(tar)) + 400)
 
 
 def test_a_reference_is_small_and_can_be_pickled(tar):
@@ -112,8 +112,9 @@ def test_fields_are_decoded_after_they_are_read(tmp_path):
     dataset = Dataset.webdataset(tmp_path / "f.tar", lazy=True).resolve("json").iterator()
 
     assert np.array_equal(next(dataset)["json"], [1, 2])
-    with pytest.raises(TransformError, match=r"in field 'json' of sample '2'"):
+    with pytest.raises(TransformError, match="DecodeError") as info:
         next(dataset)
+    assert "in field 'json' of sample '2'" in str(getattr(info.value.__cause__, "__notes__", ""))
 
 
 def test_lazy_refuses_what_it_cannot_do(tmp_path):

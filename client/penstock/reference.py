@@ -30,6 +30,12 @@ class Reference(NamedTuple):
     a `map`, or `Dataset.resolve`. A batch holds one reference whose fields are arrays, and `read`
     reads all of them.
 
+    Args:
+        url: the file: a local path, or a URL.
+        offset: the first byte, counted from 0.
+        size: how many bytes.
+        version: the version of the file, as Penstock listed it; empty reads any version.
+
     >>> from pathlib import Path
     >>> _ = Path("words.bin").write_bytes(b"onetwothree")
     >>> Reference("words.bin", 3, 3).read()
@@ -40,13 +46,9 @@ class Reference(NamedTuple):
     """
 
     url: str
-    """The file: a local path, or a URL."""
     offset: int
-    """The first byte, counted from 0."""
     size: int
-    """How many bytes."""
     version: str = ""
-    """The version of the file, as Penstock listed it; empty reads any version."""
 
     def read(self) -> Any:
         """Return the bytes; of a batch of references, an object array of `bytes` in its shape.

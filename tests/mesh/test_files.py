@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import time
 from collections import Counter
 from dataclasses import replace
@@ -84,3 +86,31 @@ def test_a_pattern_that_matches_nothing_is_refused_where_the_pass_begins(cluster
 
     with pytest.raises(MissingFile, match="no file matches"):
         iter(far)
+
+
+def test_files_are_shuffled_whole_by_several_workers(cluster, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shuffled = lines(tmp_path / "f", range(COUNT)).global_shuffle(seed=3)
+    wanted = [int(element["n"]) for element in shuffled]
+
+    far = shuffled.distribute("distributed_epoch", cluster.target, ordered=True)
+    with far.iterator() as elements:
+        before = [int(next(elements)["n"]) for _ in range(700)]
+        state = elements.state()
+    after = [int(element["n"]) for element in far.iterator(state)]
+
+    assert before + after == wanted != list(range(COUNT))
+
+
+def test_references_travel_and_are_read_by_the_loop(cluster, tmp_path):
+    with tarfile.open(tmp_path / "f.tar", "w") as tar:
+        for n in range(50):
+            info = tarfile.TarInfo(f"{n}.bin")
+            info.size = n * 100
+            tar.addfile(info, io.BytesIO(bytes([n]) * info.size))
+    samples = Dataset.webdataset(tmp_path / "f.tar", lazy=True).shuffle(50).batch(7)
+
+    far = samples.distribute("distributed_epoch", cluster.target)
+    found = [data for batch in far for data in batch["bin"].read()]
+
+    assert sorted(found) == [bytes([n]) * (n * 100) for n in range(50)]

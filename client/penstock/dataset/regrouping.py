@@ -264,6 +264,11 @@ class Regrouping(DatasetBase):
         process, and after a state is restored. Under dynamic sharding all workers share one order,
         and each gets parts of it.
 
+        Files are listed and indexed here, in this process. An index is kept in the user's cache
+        folder (``$XDG_CACHE_HOME/penstock/indexes``), so it is made once for each version of a
+        file. Readers hold about 64 MiB of elements that they read ahead, and up to 256 MiB of row
+        groups.
+
         Args:
             seed: gives every new iterator the same order. None takes the job's seed, which is new
                 for each iterator (a saved state keeps it).
@@ -271,6 +276,8 @@ class Regrouping(DatasetBase):
                 otherwise they differ, also with a *seed*.
 
         Raises:
+            FileChanged: during reading, when a file is no longer the version that was indexed.
+            MissingFile: when there is no such file.
             DatasetError: when an operator has no index, naming it and the remedy; when *seed* is no
                 integer.
 
