@@ -73,7 +73,7 @@ def test_the_version_of_a_remote_file_is_its_tag_or_its_size_and_time(info, vers
 def test_remote_files_are_cut_by_the_size_that_the_store_tells(tmp_path):
     found = {"s3://b/x": {"size": 250, "ETag": "e"}, "s3://b/y": {"size": None}}
 
-    names = parted(found, 100, lambda _: None)
+    names = parted(found.items(), 100, lambda _: None)
 
     assert [FilePart.of(name) for name in names] == [
         FilePart("s3://b/x", 0, 125, "250.e"),
@@ -83,4 +83,6 @@ def test_remote_files_are_cut_by_the_size_that_the_store_tells(tmp_path):
 
 
 def test_a_local_file_that_this_process_does_not_see_is_one_part(tmp_path):
-    assert parted({str(tmp_path / "none"): None}, 100, lambda _: None) == (str(tmp_path / "none"),)
+    assert parted([(str(tmp_path / "none"), None)], 100, lambda _: None) == (
+        str(tmp_path / "none"),
+    )

@@ -79,7 +79,7 @@ def test_a_state_in_a_file_of_a_server_without_ranges_or_length_is_exact(handler
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_a_server_that_refuses_is_not_told_as_a_file_that_does_not_exist(status):
     with served(refusing(status)) as url:
-        with pytest.raises(TransformError, match=f"the server answered {status}") as caught:
+        with pytest.raises(DatasetError, match=f"the server answered {status}") as caught:
             list(Dataset.text_lines(url))
         assert url in str(caught.value)
 
@@ -94,7 +94,7 @@ def test_a_server_that_cannot_be_reached_is_told_as_that():
     with served(Plain) as url:
         pass
 
-    with pytest.raises(TransformError, match="the server cannot be reached"):
+    with pytest.raises(DatasetError, match="the server cannot be reached"):
         list(Dataset.text_lines(url))
 
 

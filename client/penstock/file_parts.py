@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from penstock.errors import DatasetError
+from penstock.protocol.splits import PART_MARK
 
 PART_BYTES = 64 << 20
 """About how many bytes of a file a part has."""
 
-_MARK = "\x1f"
-"""Stands between a file's name and the rest of a part's name. It is a control character, so that
-hardly any file has it in its name; only the last two count."""
+WHOLE = 1 << 62
+"""More bytes than a file has: with parts of this size, each file is one part."""
 
 _AT_ONCE = 16
 """How many remote files are asked for their size at a time."""
@@ -50,12 +50,12 @@ class FilePart:
     def __str__(self) -> str:
         if self.stop is None:
             return self.name
-        return f"{self.name}{_MARK}{self.start}-{self.stop}{_MARK}{self.version}"
+        return f"{self.name}{PART_MARK}{self.start}-{self.stop}{PART_MARK}{self.version}"
 
     @classmethod
     def of(cls, text: str) -> FilePart:
         """Return the part that *text* names. A name without a range is a whole file."""
-        pieces = text.rsplit(_MARK, 2)
+        pieces = text.rsplit(PART_MARK, 2)
         if len(pieces) != 3:
             return cls(text)
         start, _, stop = pieces[1].partition("-")
@@ -67,11 +67,21 @@ class FilePart:
         return int(self.version.partition(".")[0] or 0)
 
     @property
+    def is_piece(self) -> bool:
+        """Whether the file has other parts."""
+        return self.stop is not None and (self.start > 0 or self.stop < self.size)
+
+    @property
     def shown(self) -> str:
         """The part as an error message names it."""
         if self.stop is None or not self.start:
             return self.name
         return f"{self.name} (bytes {self.start:,} to {self.stop:,})"
+
+
+def is_parted(text: str) -> bool:
+    """Return whether *text* names a part of a listed version, and not only a file."""
+    return FilePart.of(text).stop is not None
 
 
 def cut(name: str, size: int, version: str, nbytes: int) -> Iterator[str]:
@@ -140,13 +150,15 @@ Info: TypeAlias = Mapping[str, Any] | None
 """What fsspec tells of a file, if it does."""
 
 
-def parted(found: Mapping[str, Info], nbytes: int, ask: Callable[[str], Info]) -> tuple[str, ...]:
+def parted(
+    found: Collection[tuple[str, Info]], nbytes: int, ask: Callable[[str], Info]
+) -> tuple[str, ...]:
     """Return the names of all parts of the files *found*; *ask* asks about a remote one."""
-    unknown = [name for name, info in found.items() if info is None and "://" in name]
+    unknown = list({name: 0 for name, info in found if info is None and "://" in name})
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         told = dict(zip(unknown, threads.map(ask, unknown), strict=True))
     names: list[str] = []
-    for name, info in found.items():
+    for name, info in found:
         known = info or told.get(name)
         if known is None:
             names += _parts_of_local(name, nbytes)

@@ -10,7 +10,7 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -67,7 +67,7 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     if pattern.literal:
         if not pattern.part_bytes:
             return pattern.patterns
-        return _parts(op, dict.fromkeys(pattern.patterns), pattern.part_bytes)
+        return _parts(op, [(name, None) for name in pattern.patterns], pattern.part_bytes)
     for one in pattern.patterns:
         matches = _glob(op, one)
         if not matches:
@@ -76,10 +76,10 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     names = sorted(found)
     if not pattern.part_bytes:
         return tuple(names)
-    return _parts(op, {name: found[name] for name in names}, pattern.part_bytes)
+    return _parts(op, [(name, found[name]) for name in names], pattern.part_bytes)
 
 
-def _parts(op: str, found: Mapping[str, Info], nbytes: int) -> tuple[str, ...]:
+def _parts(op: str, found: Collection[tuple[str, Info]], nbytes: int) -> tuple[str, ...]:
     return parted(found, nbytes, partial(_remote_info, op))
 
 

@@ -174,8 +174,10 @@ def test_a_value_that_does_not_fit_the_guess_is_named(write, monkeypatch):
 def test_quotes_hold_delimiters_quotes_and_line_breaks(check_states, write, newline, chunk):
     text = newline.join(["a,b", '"x, y",1', f'"he said ""no{newline}{newline}""",2', '"",3', ""])
 
+    file = write(text)
+
     check_states(
-        lambda: Dataset.csv(write(text)),
+        lambda: Dataset.csv(file),
         [
             {"a": "x, y", "b": 1},
             {"a": f'he said "no{newline}{newline}"', "b": 2},
@@ -220,15 +222,14 @@ def test_a_row_of_absurd_length_is_given_up(write, monkeypatch):
 def test_blank_rows_a_byte_order_mark_and_a_missing_last_break_do_no_harm(
     check_states, write, chunk
 ):
-    check_states(
-        lambda: Dataset.csv(write("\ufeff\na,b\n\n1,x\n\r\n\n2,y")),
-        [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
-    )
-    check_states(
-        lambda: Dataset.csv(write("\ufeff1\n\n2\n\n"), ["a"], header=False), [{"a": 1}, {"a": 2}]
-    )
-    check_states(lambda: Dataset.csv(write("a\n")), [])
-    check_states(lambda: Dataset.csv(write(""), ["a"], header=False), [])
+    file = write("\ufeff\na,b\n\n1,x\n\r\n\n2,y")
+    check_states(lambda: Dataset.csv(file), [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
+    write("\ufeff1\n\n2\n\n")
+    check_states(lambda: Dataset.csv(file, ["a"], header=False), [{"a": 1}, {"a": 2}])
+    write("a\n")
+    check_states(lambda: Dataset.csv(file), [])
+    write("")
+    check_states(lambda: Dataset.csv(file, ["a"], header=False), [])
 
 
 def test_types_come_from_the_first_file_that_has_rows(write, tmp_path):

@@ -113,4 +113,4 @@ def test_a_file_is_closed_with_its_iterator(tmp_path):
 
     run.close()
 
-    assert run._file is None
+    assert run._reader is None

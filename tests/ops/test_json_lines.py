@@ -46,7 +46,7 @@ def test_lists_are_arrays_and_numbers_are_scalars(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"n": 1', "line 1 .* at byte 9 of .*f"),
+        ('{"n": 1', "line 1, at byte 9 of .*f"),
         ('{"n": null}', "key 'n' has no value: give one, as in nulls={'n': ...}"),
         ('{"n": {"m": null}}', "cannot hold None"),
         ("", "line 1"),

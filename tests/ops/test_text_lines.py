@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock import stored_file
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, StateError, TransformError
+from penstock.file_parts import PART_BYTES
 from penstock.graph.node import UNKNOWN
 from penstock.protocol.splits import FilePattern
 from penstock.serialization.fingerprint import fingerprint
@@ -124,7 +125,7 @@ def test_a_missing_file_is_named_when_reading_begins(tmp_path):
     assert isinstance(caught.value, DatasetError)
 
 
-def test_files_already_read_may_be_gone_at_a_restore(tmp_path):
+def test_a_file_that_is_gone_at_a_restore_is_an_error(tmp_path):
     for name in "ab":
         (tmp_path / name).write_text(name)
     dataset = Dataset.text_lines([tmp_path / "a", tmp_path / "b"])
@@ -134,7 +135,8 @@ def test_files_already_read_may_be_gone_at_a_restore(tmp_path):
     state = it.state()
     (tmp_path / "a").unlink()
 
-    assert list(dataset.iterator(state)) == []
+    with pytest.raises(StateError, match="have changed since the state was saved"):
+        dataset.iterator(state)
 
 
 def test_a_remote_file_that_is_missing_is_an_error_and_the_next_one_follows():
@@ -170,7 +172,11 @@ def test_names_are_names_and_not_patterns(tmp_path):
 
     assert list(Dataset(node)) == ["x"]
     assert node.units() == FilePattern(
-        (str(tmp_path / "a[1]*.txt"),), shuffle=False, seed=None, literal=True
+        (str(tmp_path / "a[1]*.txt"),),
+        shuffle=False,
+        seed=None,
+        literal=True,
+        part_bytes=PART_BYTES,
     )
     assert node.cardinality == UNKNOWN
 
@@ -266,14 +272,14 @@ def test_strictly_a_line_that_is_no_utf8_is_an_error_and_the_next_one_follows(tm
         next(it)
     said = str(caught.value)
     assert r"the line is not UTF-8 (invalid start byte at byte 1): b'f\xfcnf\r\n'" in said
-    assert f"(record 1, at byte 4 of {file})" in said
+    assert f"(line 1, at byte 4 of {file})" in said
     assert 'errors="replace"' in said
     behind = it.state()
-    with pytest.raises(TransformError, match="record 2, at byte 10"):
+    with pytest.raises(TransformError, match="line 2, at byte 10"):
         next(it)
     assert next(it) == "four"
     again = Dataset.text_lines(file, errors="strict").iterator(behind)
-    with pytest.raises(TransformError, match="record 2, at byte 10"):
+    with pytest.raises(TransformError, match="line 2, at byte 10"):
         next(again)
     assert next(again) == "four"
 

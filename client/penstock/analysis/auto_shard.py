@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.analysis.registered import Registered
 from penstock.errors import DatasetError
-from penstock.graph.node import Node
+from penstock.graph.node import OPERATORS, Node
 from penstock.graph.traversal import rewritten, topological_order
 from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
@@ -22,7 +22,7 @@ from penstock.ops.enumerate import Enumerate
 from penstock.ops.filter import Filter, TakeWhile
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.interleave import Interleave
-from penstock.ops.internal.file_records import FileSource
+from penstock.ops.internal.file_parts import FileSource
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.prefetch import Prefetch
@@ -35,7 +35,7 @@ from penstock.ops.unique import Unique
 from penstock.ops.with_options import WithOptions
 from penstock.ops.zip import Zip
 from penstock.protocol.splits import FilePattern
-from penstock.protocol.types import Mode
+from penstock.protocol.types import Mode, SourceSlice
 
 Count = Callable[[FilePattern], int]
 """How many files there are of a pattern."""
@@ -164,7 +164,7 @@ class _ByFile:
         part = self._part
         if self._count is None:
             return _task_shard(node, part)  # the same node, whoever asks for its stages
-        return replace(node, files=node.files[part.index :: part.shards])
+        return node.some(SourceSlice(part.index, None, part.shards))
 
     def _check_enough(self, names: Node) -> None:
         if self._count is None:
@@ -239,7 +239,7 @@ def _lists(node: Node, *, mapped: bool = False) -> bool:
     return isinstance(node, kinds) and all(_lists(below, mapped=mapped) for below in node.inputs)
 
 
-_READERS = {"text_lines", "tfrecords", "csv", "fixed_length_records"}
+_READERS = {name for name, kind in OPERATORS.items() if issubclass(kind, FileSource)}
 
 
 def _reads_files(fn: Any) -> bool:

@@ -68,8 +68,8 @@ class FileSources(DatasetBase):
     ) -> Self:
         r"""Return a dataset of the lines of UTF-8 text files, each a `str` without its line end.
 
-        Files compressed by gzip, bzip2, xz or Zstandard are recognised by their first bytes and
-        decompressed.
+        Workers share a large file by byte ranges. Files compressed by gzip, bzip2, xz or Zstandard
+        are recognised by their first bytes and decompressed; one worker reads all of such a file.
 
         Args:
             files: a name or a sequence of names, local or remote; read in this order.
@@ -103,13 +103,15 @@ class FileSources(DatasetBase):
     ) -> Self:
         """Return a dataset of the records of binary files, each `bytes` of one length.
 
+        Workers share a large file by byte ranges.
+
         Args:
             filenames: a name or a sequence of names, local or remote; read in this order.
             record_bytes: the length of a record, in bytes, at least 1.
             header_bytes: how many bytes to skip at the beginning of each file; None is 0.
             footer_bytes: how many bytes to skip at the end of each file; None is 0.
-            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files. Lengths are those of
-                the uncompressed data.
+            compression_type: ``"GZIP"``, ``"ZLIB"``, or None. With None, files whose names end with
+                .gz, .bz2, .xz or .zst are decompressed. Lengths are those of the content.
 
         Raises:
             DatasetError: when an argument is malformed.
@@ -134,9 +136,12 @@ class FileSources(DatasetBase):
     ) -> Self:
         """Return a dataset of the records of TFRecord files, each `bytes`; checksums are checked.
 
+        Workers share a large file that is not compressed by byte ranges.
+
         Args:
             filenames: a name or a sequence of names, local or remote; read in this order.
-            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
+            compression_type: ``"GZIP"``, ``"ZLIB"``, or None. With None, files compressed by gzip,
+                bzip2, xz or Zstandard are recognised by their first bytes.
 
         Raises:
             DatasetError: when an argument is malformed.
@@ -173,14 +178,15 @@ class FileSources(DatasetBase):
         na_value: str = "",
         header: bool = True,
         compression_type: str | None = None,
+        *,
+        newlines_in_values: bool = True,
     ) -> Self:
         r"""Return a dataset of the rows of CSV files: dicts of NumPy scalars and `str`.
 
         It needs pyarrow: ``pip install "penstock[csv]"``.
 
         Args:
-            filenames: a name or a sequence of names, local or remote. All files have the same
-                columns.
+            filenames: names, as for `text_lines`. All files have the same columns.
             column_names: by default those of the first file's header.
             column_defaults: for each column name, a type (`int`, ``np.float32``, `str`, `bytes`) if
                 every field must have a value, or a default value of the type. The types of other
@@ -192,7 +198,9 @@ class FileSources(DatasetBase):
             use_quote_delim: False reads double quotes as text.
             na_value: a text that means "no value", like an empty field.
             header: whether files begin with a row of names.
-            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
+            compression_type: as for `tfrecords`.
+            newlines_in_values: False says that no quoted value has a line break in it. Then workers
+                share a large file; otherwise one worker reads all of it.
 
         Raises:
             DatasetError: when an argument is malformed; during reading, when a column does not
@@ -206,8 +214,6 @@ class FileSources(DatasetBase):
         >>> rows = Dataset.csv("people.csv", column_defaults={"age": np.int32})
         >>> [(row["name"], int(row["age"])) for row in rows]
         [('Ada', 36), ('Alan', 41)]
-        >>> rows.element_spec["age"]
-        ArraySpec(shape=(), dtype=dtype('int32'))
         """
         files: Any = filenames
         names: Any = column_names
@@ -224,6 +230,7 @@ class FileSources(DatasetBase):
                 na_value,
                 bool(header),
                 compression,
+                bool(newlines_in_values),
             )
         )
 

@@ -39,12 +39,15 @@ def function(**kwargs: Any) -> Any:
     return field(metadata={"kind": "function"}, **kwargs)
 
 
+ADDED = {"added": True}
+
+
 def added(default: Any) -> Any:
     """Declare a parameter that was added later; at its *default*, it does not change fingerprints.
 
     A field with ``compare=False`` never counts in fingerprints.
     """
-    return field(default=default, metadata={"added": True})
+    return field(default=default, metadata=ADDED)
 
 
 def counts(node: Node, of: Field[Any]) -> bool:

@@ -29,8 +29,7 @@ from penstock.ops.internal.arrow_blocks import (
     picked,
     pieces_of,
 )
-from penstock.ops.internal.file_parts import START, KeptGroups, PartReader, Place
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_parts import START, BadRecordError, KeptGroups, PartReader, Place
 from penstock.stored_file import CHUNK
 
 

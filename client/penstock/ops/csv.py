@@ -1,7 +1,8 @@
 """`csv`: the rows of CSV files, as dicts of columns. pyarrow reads them.
 
-State: see `penstock.ops.internal.file_records`. Columns whose types were not given have the types
-inferred from the first rows of the first file, whatever part of the files is read.
+State: see `penstock.ops.internal.file_parts`. Columns whose types were not given have the types
+inferred from the first rows of the first file, whatever part of the files is read. A file is
+divided only if no row has a line break inside: no part knows whether it begins in quotes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.ops.internal.compressed import GUESSED, compression_of
+from penstock.file_parts import FilePart
+from penstock.graph.node import added
+from penstock.ops.internal.compressed import GUESSED, compression_of, decompressed
 from penstock.ops.internal.csv_columns import (
     BOM,
     CsvColumn,
@@ -30,19 +33,22 @@ from penstock.ops.internal.csv_columns import (
     infer,
     is_blank,
 )
-from penstock.ops.internal.file_records import (
+from penstock.ops.internal.file_parts import (
     BadRecordError,
-    FileRecords,
-    FileSource,
+    NamedFiles,
+    Opener,
+    PartReader,
+    Place,
     RefusalError,
 )
+from penstock.ops.internal.record_parts import RecordReader
 
 GROUP = 1024
 """How many rows are parsed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
-class Csv(FileSource):
+class Csv(NamedFiles):
     """The rows of *files*, file after file.
 
     *columns* holds the name of each column whose type was given, its type and its default. The
@@ -58,6 +64,7 @@ class Csv(FileSource):
     na_value: str
     header: bool
     compression: str
+    newlines_in_values: bool = added(True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", files.names(self.op, "filenames", self.files))
@@ -81,7 +88,25 @@ class Csv(FileSource):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         arrow()
-        return _CsvIterator(self, context, state)
+        return super().open(context, state)
+
+    @property
+    def is_divided(self) -> bool:
+        """See `NamedFiles.is_divided`."""
+        return not self.compression and not self.has_long_rows
+
+    @property
+    def has_long_rows(self) -> bool:
+        """Whether a row may have line breaks inside, in quotes."""
+        return self.quotes and self.newlines_in_values
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `FileSource.open_part`."""
+        return self.opener()(part, place)
+
+    def opener(self) -> Opener:
+        """See `FileSource.opener`."""
+        return _CsvRun(self).open_part
 
     def form(self, names: tuple[str, ...]) -> Format:
         """Return how rows are written, where *names* are those of the columns.
@@ -103,79 +128,99 @@ class Csv(FileSource):
         return Format(names, selected, self.delimiter, self.quotes, self.na_value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row that takes *nbytes*, with blank rows before it; or the error in the row."""
-
-    nbytes: int
-    outcome: Element | Exception
-
-    def __len__(self) -> int:
-        return self.nbytes
-
-
-class _CsvIterator(FileRecords[_Row]):
-    op = Csv.op
-
-    def __init__(self, node: Csv, context: Context, state: State) -> None:
-        super().__init__(context, node.files, node.compression or GUESSED, state)
-        self._node = node
-        self._known: tuple[Format, Parser] | None = None
-        self._rows: _Rows
+class _RowsReader(RecordReader):
+    def __init__(self, run: _CsvRun, node: Csv, part: FilePart, place: Place) -> None:
+        self._run, self._node = run, node
         self._raw: deque[tuple[bytes, int]] = deque()
         """Rows of the file that were read, and how many bytes each takes with those before it."""
-        self._ahead: deque[_Row] = deque()
-        """Rows that were parsed, and not asked for yet."""
+        self._ahead: deque[tuple[Element | Exception, int]] = deque()
+        """Rows that were parsed, and not asked for yet, or their errors."""
+        self._is_past = False
+        """Whether the last row of the part was read."""
+        self.by_frames = not node.has_long_rows
+        super().__init__(node.op, part, place, node.compression or GUESSED)
 
-    def start(self, file: BinaryIO, byte: int) -> int:
-        """See `FileRecords.start`."""
-        again = _Again(file)
-        form, _ = self._format(again)
-        file = again.begin()
-        self._raw.clear()
-        self._ahead.clear()
-        self._rows = _Rows(file, self._name, self._node, byte)
-        if byte or not self._node.header:
-            return self._rows.at
+    def resume(self) -> None:
+        """See `RecordReader.resume`."""
+        self._open()
+
+    def begin(self) -> None:
+        """See `RecordReader.begin`."""
+        if self.part.start:
+            self.byte = 0 if self.is_packed else self.part.start
+            self._open()
+            self._rows.pass_broken()
+        else:
+            self._begin_file()
+        self.byte = self._rows.at
+
+    def _begin_file(self) -> None:
+        form = self._open()
+        if not self._node.header:
+            return
         names = self._rows.header()
-        if names is None:  # writers leave parts without a byte
-            return self._rows.at
-        if self._node.names is None and names != form.names:
+        # Writers leave parts without a byte.
+        if names is not None and self._node.names is None and names != form.names:
             raise DatasetError(
                 f"the columns are {_listed(names)}, and those of {self._node.files[0]} are "
                 f"{_listed(form.names)}; read files that differ by datasets of their own"
             )
-        return self._rows.at
 
-    def read(self, file: BinaryIO, n: int, out: list[_Row]) -> None:  # noqa: ARG002
-        """See `FileRecords.read`."""
-        _, parser = self._format(None)
-        if not self._raw and not self._ahead:
-            self._raw.extend(zip(*self._rows.take(), strict=True))
-        if not self._ahead:
-            self._parse(parser)
+    def _open(self) -> Format:
+        """Make `_rows` of the file from `byte` on; return how rows are written."""
+        if self.part.start or (self.byte and self.part.version):
+            form, self._parser = self._run.format(None)
+            file = self.file
+        else:  # it may be a pipe
+            again = _Again(self.file, self.part.name)
+            form, self._parser = self._run.format(again)
+            file = again.begin()
+        self._rows = _Rows(file, self.part.name, self._node, self.byte)
+        return form
+
+    def read(self, n: int, out: list[Element], sizes: list[int]) -> None:
+        """See `RecordReader.read`."""
+        if not self._raw and not self._ahead and not self._is_past:
+            self._take()
+        if not self._ahead and self._raw:
+            group = [self._raw.popleft() for _ in range(min(GROUP, len(self._raw)))]
+            outcomes = self._parser.parse([row for row, _ in group])
+            self._ahead.extend(zip(outcomes, (size for _, size in group), strict=True))
         for _ in range(min(n, len(self._ahead))):
-            row = self._ahead.popleft()
-            if isinstance(row.outcome, Exception):
-                raise BadRecordError(str(row.outcome), row.nbytes)
-            out.append(row)
+            outcome, size = self._ahead.popleft()
+            if isinstance(outcome, Exception):
+                raise BadRecordError(str(outcome), size)
+            out.append(outcome)
+            sizes.append(size)
 
-    def _parse(self, parser: Parser) -> None:
-        """Parse the next rows."""
-        group = [self._raw.popleft() for _ in range(min(GROUP, len(self._raw)))]
-        outcomes = parser.parse([row for row, _ in group]) if group else []
-        self._ahead.extend(
-            _Row(size, outcome) for (_, size), outcome in zip(group, outcomes, strict=True)
-        )
+    def _take(self) -> None:
+        """Read the next rows, of those that begin up to the end of the part."""
+        at = self._rows.at
+        rows, sizes = self._rows.take()
+        end = self.end
+        for row, size in zip(rows, sizes, strict=True):
+            if end is not None and at + size - len(row) > end:
+                self._is_past = True
+                break
+            self._raw.append((row, size))
+            at += size
 
-    def element(self, record: _Row) -> Element:
-        """See `FileRecords.element`."""
-        return record.outcome
 
-    def _format(self, current: _Again | None) -> tuple[Format, Parser]:
+class _CsvRun:
+    """What the parts of one run share: how rows are written, and their parser."""
+
+    def __init__(self, node: Csv) -> None:
+        self._node = node
+        self._known: tuple[Format, Parser] | None = None
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `FileSource.open_part`."""
+        return _RowsReader(self, self._node, part, place)
+
+    def format(self, current: _Again | None) -> tuple[Format, Parser]:
         """Return how rows are written, and their parser, from the first file.
 
-        *current* is the file that was just opened.
+        *current* is the file that was just opened, if it is at its start.
         """
         if self._known is None:
             node = self._node
@@ -208,14 +253,17 @@ class _CsvIterator(FileRecords[_Row]):
         return form, infer(form, sample, known)
 
     def _looked_at(self, name: str, current: _Again | None) -> AbstractContextManager[Any]:
-        # A pipe cannot be opened twice.
-        return nullcontext(current) if current and name == self._name else self.opened(name)
+        if current and name == current.name:  # a pipe cannot be opened twice
+            return nullcontext(current)
+        raw = stored_file.open_file(name, stored_file.CHUNK)
+        return decompressed(raw, self._node.compression or GUESSED)
 
 
 class _Again:
     """A file that may be read from its beginning once more, though it is a pipe."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.name = name
         self._file, self._read = file, bytearray()
 
     def read(self, size: int) -> bytes:
@@ -242,7 +290,7 @@ class _Rows:
         if byte:  # a pipe cannot seek
             file.seek(byte)
         self._name = name
-        self._reader = RowReader(file, node.delimiter, quotes=node.quotes)
+        self._reader = RowReader(file, node.delimiter, quotes=node.has_long_rows)
         self._node = node
         self._read = self._reader.rows()
         self.at = byte
@@ -251,6 +299,12 @@ class _Rows:
         """How many bytes of blank rows came before the next one."""
         if not byte and self._read and self._read[0].startswith(BOM):
             self.at, self._read[0] = len(BOM), self._read[0][len(BOM) :]
+
+    def pass_broken(self) -> None:
+        """Pass over the rest of a row that began before."""
+        self._read = self._read or self._reader.rows()
+        if self._read:
+            self.at += len(self._read.pop(0))
 
     def header(self) -> tuple[str, ...] | None:
         """Take the first row, and return the names that it holds, or those that were given.
@@ -300,6 +354,7 @@ class _Rows:
                     rows.append(row)
                     sizes.append(self._size)
                     self._size = 0
+        self.at += sum(sizes)
         return rows, sizes
 
 

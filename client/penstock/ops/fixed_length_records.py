@@ -1,28 +1,24 @@
 """`fixed_length_records`: records of a fixed number of bytes, between a header and a footer.
 
-State: see `penstock.ops.internal.file_records`.
+State: see `penstock.ops.internal.file_parts`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 from penstock import files
 from penstock.element import Element
-from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, State
-from penstock.ops.internal.compressed import compression_of
-from penstock.ops.internal.file_records import (
-    BadRecordError,
-    FileRecords,
-    FileSource,
-)
+from penstock.file_parts import FilePart
+from penstock.ops.internal.compressed import by_suffix, compression_of
+from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
+from penstock.ops.internal.record_parts import RecordReader
 from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
-class FixedLengthRecords(FileSource):
+class FixedLengthRecords(NamedFiles):
     """The records of *files*, as `bytes`, file after file."""
 
     op: ClassVar[str] = "fixed_length_records"
@@ -39,39 +35,54 @@ class FixedLengthRecords(FileSource):
             object.__setattr__(self, name, count)
         object.__setattr__(self, "compression", compression_of(self.op, self.compression))
 
-    def open(self, context: Context, state: State) -> OpIterator:
-        """See `Node.open`."""
-        return _FixedLengthIterator(self, context, state)
+    @property
+    def is_divided(self) -> bool:
+        """See `NamedFiles.is_divided`."""
+        return not self.compression
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `FileSource.open_part`."""
+        return _FixedReader(self, part, place)
 
 
-class _FixedLengthIterator(FileRecords[bytes]):
-    op = FixedLengthRecords.op
+class _FixedReader(RecordReader):
+    """A part has the records that begin in it; the last one has the footer too."""
 
-    def __init__(self, node: FixedLengthRecords, context: Context, state: State) -> None:
-        super().__init__(context, node.files, node.compression, state)
-        self._nbytes, self._header, self._footer = node.nbytes, node.header, node.footer
+    def __init__(self, node: FixedLengthRecords, part: FilePart, place: Place) -> None:
+        self._node = node
         self._ahead = b""
         """Bytes that were read and not used yet, because they may be the footer."""
+        super().__init__(node.op, part, place, node.compression or by_suffix(part.name))
+        if self.stop is not None:
+            self.stop = self._first(self.stop)
 
-    def start(self, file: BinaryIO, byte: int) -> int:
-        """See `FileRecords.start`."""
-        self._ahead = b""
-        return super().start(file, max(byte, self._header))
+    def begin(self) -> None:
+        """See `RecordReader.begin`."""
+        self.byte = self._first(self.part.start) if self.part.start else self._node.header
+        self.resume()
 
-    def read(self, file: BinaryIO, n: int, out: list[bytes]) -> None:
-        """See `FileRecords.read`."""
-        size = n * self._nbytes + self._footer
-        data = self._ahead + file.read(size - len(self._ahead))
-        count = max(0, len(data) - self._footer) // self._nbytes
-        stop = count * self._nbytes
-        out += (data[at : at + self._nbytes] for at in range(0, stop, self._nbytes))
+    def _first(self, byte: int) -> int:
+        """Return where the first record begins at *byte* or after it, or the footer."""
+        node, size = self._node, self.part.size
+        whole = max(0, size - node.header - node.footer) // node.nbytes
+        number = min(whole, max(0, -(-(byte - node.header) // node.nbytes)))
+        return node.header + number * node.nbytes
+
+    def read(self, n: int, out: list[Element], sizes: list[int]) -> None:
+        """See `RecordReader.read`."""
+        nbytes, footer = self._node.nbytes, self._node.footer
+        if self.stop is not None:
+            n, footer = min(n, (self.stop - self.byte) // nbytes), 0
+            if n <= 0:
+                return
+        data = self._ahead + self.file.read(n * nbytes + footer - len(self._ahead))
+        count = max(0, len(data) - footer) // nbytes
+        stop = count * nbytes
+        out += (data[at : at + nbytes] for at in range(0, stop, nbytes))
+        sizes += [nbytes] * count
         self._ahead = data[stop:]
-        if not count and len(data) != self._footer:
+        if not count and len(data) != footer:
             raise BadRecordError(
-                f"the file ends {len(data)} bytes after this place; a record of {self._nbytes} "
-                f"bytes and a footer of {self._footer} were expected, or the footer alone"
+                f"the file ends {len(data)} bytes after this place; a record of {nbytes} "
+                f"bytes and a footer of {footer} were expected, or the footer alone"
             )
-
-    def element(self, record: bytes) -> Element:
-        """See `FileRecords.element`."""
-        return record

@@ -21,8 +21,7 @@ from penstock.errors import DatasetError, ElementError
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
 from penstock.ops.internal.file_index import starts_of_lines
-from penstock.ops.internal.file_parts import PartReader, PartsSource, Place
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_parts import BadRecordError, PartReader, PartsSource, Place
 from penstock.ops.internal.line_parts import LineReader
 
 _SHOWN = 100
@@ -63,13 +62,15 @@ class _JsonReader(LineReader):
         super().__init__(node.op, part, place)
         self._nulls = node.nulls
 
-    def element(self, line: bytes) -> Element:
-        """See `LineReader.element`."""
-        try:
-            return normalise(_filled(_value(line), self._nulls))
-        except (ValueError, RecursionError, ElementError) as exc:
-            shown = line[:_SHOWN].rstrip(b"\r\n")
-            raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc)}", len(line)) from None
+    def elements(self, lines: list[bytes], out: list[Element]) -> None:
+        """See `LineReader.elements`."""
+        nulls = self._nulls
+        for line in lines:
+            try:
+                out.append(normalise(_filled(_value(line), nulls)))
+            except (ValueError, RecursionError, ElementError) as exc:
+                shown = line[:_SHOWN].rstrip(b"\r\n")
+                raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc)}", len(line)) from None
 
 
 def _filled(value: Any, nulls: Mapping[str, Any]) -> Any:

@@ -28,8 +28,13 @@ from penstock.file_parts import FilePart
 from penstock.normalise import normalise
 from penstock.ops.internal.arrow_rows import ColumnsOfBlock
 from penstock.ops.internal.compressed import GUESSED, decompressed
-from penstock.ops.internal.file_parts import START, PartReader, PartsSource, Place
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_parts import (
+    START,
+    BadRecordError,
+    PartReader,
+    PartsSource,
+    Place,
+)
 from penstock.stored_file import CHUNK
 
 INDEX = "index.json"

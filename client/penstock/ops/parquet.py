@@ -31,8 +31,14 @@ from penstock.ops.internal.arrow_blocks import (
     picked,
     pieces_of,
 )
-from penstock.ops.internal.file_parts import START, KeptGroups, PartReader, Place
-from penstock.ops.internal.file_records import BadRecordError, RefusalError
+from penstock.ops.internal.file_parts import (
+    START,
+    BadRecordError,
+    KeptGroups,
+    PartReader,
+    Place,
+    RefusalError,
+)
 from penstock.options import check_count
 from penstock.stored_file import CHUNK
 

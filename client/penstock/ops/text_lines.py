@@ -2,30 +2,28 @@ r"""`text_lines`: the lines of text files.
 
 Lines end with ``\n`` or ``\r\n``; bytes that are no UTF-8 become what *errors* says: by
 default lone surrogates, from which ``line.encode("utf-8", "surrogateescape")`` makes the same bytes
-again. State: see `penstock.ops.internal.file_records`.
+again. State: see `penstock.ops.internal.file_parts`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 from penstock import files
 from penstock.element import Element
-from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
+from penstock.file_parts import FilePart
 from penstock.graph.node import added
-from penstock.ops.internal.compressed import GUESSED
-from penstock.ops.internal.file_records import BadRecordError, FileRecords, FileSource
+from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
+from penstock.ops.internal.line_parts import LineReader
 
 _ERRORS = ("surrogateescape", "strict", "replace", "ignore")
 _SHOWN = 100
 
 
 @dataclass(frozen=True, eq=False)
-class TextLines(FileSource):
+class TextLines(NamedFiles):
     """The lines of *files*, file after file."""
 
     op: ClassVar[str] = "text_lines"
@@ -39,30 +37,25 @@ class TextLines(FileSource):
             )
         object.__setattr__(self, "files", files.names("text_lines", "files", self.files))
 
-    def open(self, context: Context, state: State) -> OpIterator:
-        """See `Node.open`."""
-        return _TextLinesIterator(self, context, state)
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `FileSource.open_part`."""
+        return _TextReader(self, part, place)
 
 
-class _TextLinesIterator(FileRecords[bytes]):
-    op = TextLines.op
-
-    def __init__(self, node: TextLines, context: Context, state: State) -> None:
-        super().__init__(context, node.files, GUESSED, state)
+class _TextReader(LineReader):
+    def __init__(self, node: TextLines, part: FilePart, place: Place) -> None:
+        super().__init__(node.op, part, place)
         self._errors = node.errors
 
-    def read(self, file: BinaryIO, n: int, out: list[bytes]) -> None:
-        """See `FileRecords.read`."""
-        if self._errors != "strict":
-            out.extend(islice(file, n))
+    def elements(self, lines: list[bytes], out: list[Element]) -> None:
+        """See `LineReader.elements`."""
+        errors = self._errors
+        if errors != "strict":
+            out += [_text(line, errors) for line in lines]
             return
-        for line in islice(file, n):  # lines after a bad one stay in the file
+        for line in lines:
             _check(line)
-            out.append(line)
-
-    def element(self, record: bytes) -> Element:
-        """See `FileRecords.element`."""
-        return _text(record, self._errors)
+            out.append(_text(line, errors))
 
 
 def _check(line: bytes) -> None:

@@ -2,41 +2,36 @@
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of that, the data, and the
 masked CRC-32C of the data; https://www.tensorflow.org/tutorials/load_data/tfrecord has the format.
-State: see `penstock.ops.internal.file_records`.
+State: see `penstock.ops.internal.file_parts`.
 """
 
 from __future__ import annotations
 
-import struct
+import io
 from dataclasses import dataclass
-from typing import BinaryIO, ClassVar
-
-import google_crc32c
+from typing import Any, BinaryIO, ClassVar, cast
 
 from penstock import files
 from penstock.element import Element
-from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, State
-from penstock.ops.internal.compressed import compression_of
-from penstock.ops.internal.file_records import (
-    BadRecordError,
-    FileRecords,
-    FileSource,
+from penstock.file_parts import FilePart
+from penstock.ops.internal.compressed import GUESSED, compression_of
+from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
+from penstock.ops.internal.record_parts import RecordReader
+from penstock.ops.internal.record_starts import (
+    HEAD,
+    LONGEST,
+    TAIL,
+    find_start,
+    masked,
+    record_length,
 )
-
-_HEAD = struct.Struct("<QI")
-_TAIL = struct.Struct("<I")
-_MASK_DELTA = 0xA282EAD8
-
-LONGEST = 1 << 31
-"""The most bytes of a record; a length above it is malformed, because no message is longer."""
 
 PIECE = 1 << 24
 """Bytes of a record that are read at a time: a length that was made up takes no memory."""
 
 
 @dataclass(frozen=True, eq=False)
-class TFRecords(FileSource):
+class TFRecords(NamedFiles):
     """The records of *files*, as `bytes`, file after file."""
 
     op: ClassVar[str] = "tfrecords"
@@ -46,39 +41,86 @@ class TFRecords(FileSource):
         object.__setattr__(self, "files", files.names(self.op, "filenames", self.files))
         object.__setattr__(self, "compression", compression_of(self.op, self.compression))
 
-    def open(self, context: Context, state: State) -> OpIterator:
-        """See `Node.open`."""
-        return _TFRecordsIterator(context, self.files, self.compression, state)
+    @property
+    def is_divided(self) -> bool:
+        """See `NamedFiles.is_divided`."""
+        return not self.compression
+
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """See `FileSource.open_part`."""
+        return _TFRecordsReader(self.op, part, place, self.compression)
 
 
-class _TFRecordsIterator(FileRecords[bytes]):
-    op = TFRecords.op
+class _TFRecordsReader(RecordReader):
+    """The records from the first boundary in a part to the first one in a later part.
 
-    def read(self, file: BinaryIO, n: int, out: list[bytes]) -> None:
-        """See `FileRecords.read`."""
+    A boundary is a byte from which several headers follow each other, with right checksums
+    (`record_starts`). The reader of the part before meets each boundary that it does not end at,
+    so a boundary that is none is an error, and never elements that the file does not have.
+    """
+
+    def compression(self, raw: io.BufferedReader[Any], given: str) -> str:
+        """See `RecordReader.compression`."""
+        return given or ("" if record_length(raw.peek(HEAD)[:HEAD]) is not None else GUESSED)
+
+    def begin(self) -> None:
+        """See `RecordReader.begin`."""
+        part = self.part
+        if not part.start:
+            return
+        stop = part.size if part.stop is None else part.stop
+        first = find_start(self.file, part.start, stop, part.size)
+        if first is None:
+            self.is_over = True
+        else:
+            self.byte = first
+            self.resume()
+
+    def read(self, n: int, out: list[Element], sizes: list[int]) -> None:
+        """See `RecordReader.read`."""
+        at, file = self.byte, self.file
         for _ in range(n):
-            head = file.read(_HEAD.size)
+            if self.stop is not None and at >= self.stop and self._is_end(at):
+                return
+            head = file.read(HEAD)
             if not head:
                 return
-            if len(head) < _HEAD.size:
-                raise _cut_short(_HEAD.size - len(head), "length")
-            length, check = _HEAD.unpack(head)
-            if _masked(head[:8]) != check:
+            if len(head) < HEAD:
+                raise _cut_short(HEAD - len(head), "length")
+            length = record_length(head)
+            if length is None:
                 raise BadRecordError("the checksum of the record's length is wrong")
             if length > LONGEST:
                 raise BadRecordError(f"the record claims {length} bytes, and {LONGEST} is the most")
-            body = _read(file, length + _TAIL.size)
-            if len(body) < length + _TAIL.size:
-                raise _cut_short(length + _TAIL.size - len(body), "data")
-            if _masked(memoryview(body)[:length]) != _TAIL.unpack_from(body, length)[0]:
+            body = _read(file, length + TAIL)
+            if len(body) < length + TAIL:
+                raise _cut_short(length + TAIL - len(body), "data")
+            data = body[:length]
+            if masked(data) != int.from_bytes(body[length:], "little"):
                 raise BadRecordError(
                     "the checksum of the record's data is wrong", len(head) + len(body)
                 )
-            out.append(head + body)
+            out.append(data)
+            sizes.append(HEAD + len(body))
+            at += HEAD + len(body)
 
-    def element(self, record: bytes) -> Element:
-        """See `FileRecords.element`."""
-        return record[_HEAD.size : -_TAIL.size]
+    def _is_end(self, at: int) -> bool:
+        """Return whether the next part begins at *at*, where a record ended.
+
+        Raises:
+            BadRecordError: when it begins before.
+        """
+        stop, size = cast("int", self.stop), self.part.size
+        before = find_start(self.file, stop, at, size)
+        if before is not None:
+            raise BadRecordError(
+                f"a record holds what looks like records itself, at byte {before}, so the file "
+                "cannot be divided: compress it with gzip, then one worker reads all of it"
+            )
+        self.stop = at
+        self.is_over = find_start(self.file, at, at + 1, size) is not None
+        self.file.seek(at)
+        return self.is_over
 
 
 def _read(file: BinaryIO, nbytes: int) -> bytes:
@@ -90,11 +132,6 @@ def _read(file: BinaryIO, nbytes: int) -> bytes:
         pieces.append(piece)
         nbytes -= len(piece)
     return b"".join(pieces)
-
-
-def _masked(data: bytes | memoryview) -> int:
-    crc = int(google_crc32c.value(bytes(data)))
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def _cut_short(missing: int, part: str) -> BadRecordError:

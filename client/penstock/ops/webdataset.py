@@ -32,8 +32,8 @@ from penstock.ops.internal.file_parts import (
     PartReader,
     PartsSource,
     Place,
+    RefusalError,
 )
-from penstock.ops.internal.file_records import RefusalError
 from penstock.ops.internal.tar import BadTarError, TarMember, members
 from penstock.ops.map import Map
 from penstock.reference import Reference

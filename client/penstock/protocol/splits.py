@@ -11,6 +11,11 @@ from penstock.protocol.types import Mode, SourceSlice
 S = TypeVar("S", bound=Any)
 
 
+PART_MARK = "\x1f"
+"""Stands between a file's name and the rest of a part's name. It is a control character, so that
+hardly any file has it in its name; only the last two count."""
+
+
 @dataclass(frozen=True)
 class FilePattern:
     """Files as units of splits: all that match *patterns*, in an order that the seed decides."""

@@ -5,7 +5,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.engine.rows import Rows
 from penstock.errors import ElementError
 from penstock.ops.internal.arrow_blocks import block_of, check_columns, check_same, filled
-from penstock.ops.internal.file_records import RefusalError
+from penstock.ops.internal.file_parts import RefusalError
 
 
 def batch(**columns):

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.ops.internal import csv_columns
 from penstock.ops.internal.csv_columns import RowReader, is_blank
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_parts import BadRecordError
 
 TEXTS = [
     b"a,b\n1,2\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +27,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.element import leaves
 from penstock.errors import DatasetError, FileChanged, MissingFile, StateError
 from penstock.file_parts import FilePart
+from penstock.ops.internal.file_parts import NamedFiles
 from penstock.protocol.splits import Split
 
 
@@ -88,8 +91,57 @@ def write_mds(path, numbers):
     (path.parent / "index.json").write_text(json.dumps({"version": 2, "shards": [entry]}))
 
 
+def write_text(path, numbers):
+    path.write_text("".join(f"{n} {'x' * (n % 90)}\n" for n in numbers))
+
+
+def write_csv(path, numbers):
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["n", "text"])
+        rows.writerows([n, f"a, {'x' * (n % 90)}"] for n in numbers)
+
+
+def checksum(data):
+    crc = google_crc32c.value(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32)
+
+
+def record(data):
+    length = struct.pack("<Q", len(data))
+    return length + checksum(length) + data + checksum(data)
+
+
+def write_tfrecords(path, numbers):
+    path.write_bytes(b"".join(record(struct.pack("<q", n) + bytes(n % 90)) for n in numbers))
+
+
+def write_fixed(path, numbers):
+    path.write_bytes(b"head" + b"".join(struct.pack("<q", n) * 6 for n in numbers) + b"foo")
+
+
+def fixed(files):
+    return Dataset.fixed_length_records(files, 48, 4, 3)
+
+
+def rows(files):
+    return Dataset.csv(files, column_defaults={"n": int, "text": str}, newlines_in_values=False)
+
+
+def packed_number(data):
+    return struct.unpack_from("<q", data)[0]
+
+
 SCHEMA = pa.schema({"n": pa.int64(), "text": pa.string()})
-KINDS = {
+NAMED = {
+    "text_lines": Kind(Dataset.text_lines, write_text, lambda e: int(e.split()[0])),
+    "csv": Kind(rows, write_csv, lambda e: int(e["n"])),
+    "tfrecords": Kind(Dataset.tfrecords, write_tfrecords, packed_number),
+    "fixed_length_records": Kind(fixed, write_fixed, packed_number),
+}
+"""The sources that take names, and no patterns."""
+
+KINDS = NAMED | {
     "json_lines": Kind(Dataset.json_lines, write_json, lambda e: int(e["n"])),
     "webdataset": Kind(Dataset.webdataset, write_tar, lambda e: int(e["n"])),
     "parquet": Kind(Dataset.parquet, write_parquet, lambda e: int(e["n"])),
@@ -102,9 +154,16 @@ def kind(request):
     return KINDS[request.param]
 
 
+@pytest.fixture(params=sorted(KINDS.keys() - NAMED.keys()))
+def searching_kind(request):
+    return KINDS[request.param]
+
+
 def parted(dataset, nbytes):
     """Return *dataset*, a source, with parts of about *nbytes*."""
     node = dataset.node
+    if isinstance(node, NamedFiles):
+        return Dataset(replace(node, part_bytes=nbytes))
     return Dataset(replace(node, pattern=replace(node.pattern, part_bytes=nbytes)))
 
 
@@ -168,7 +227,7 @@ def run(node, provider, log):
 
 def test_a_batch_right_behind_is_that_of_the_elements(kind, tmp_path):
     kind.write(tmp_path / "f", range(50))
-    dataset = parted(kind.make(tmp_path / "f"), 300).map(lambda e: {"n": np.int64(int(e["n"]))})
+    dataset = parted(kind.make(tmp_path / "f"), 300).map(lambda e: {"n": kind.number(e)})
 
     batches = list(dataset.batch(8))
 
@@ -198,7 +257,8 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error_at_its_end(kind,
         list(iterator)
 
 
-def test_a_state_of_another_list_of_files_is_refused(kind, tmp_path):
+def test_a_state_of_another_list_of_files_is_refused(searching_kind, tmp_path):
+    kind = searching_kind
     kind.write(tmp_path / "a.x", range(10))
     iterator = kind.make(str(tmp_path / "*.x")).iterator()
     next(iterator)
@@ -209,7 +269,9 @@ def test_a_state_of_another_list_of_files_is_refused(kind, tmp_path):
         next(kind.make(str(tmp_path / "*.x")).iterator(state))
 
 
-def test_a_cut_file_is_an_error_that_names_it_and_loses_nothing_before(kind, tmp_path):
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"text_lines", "csv"}))
+def test_a_cut_file_is_an_error_that_names_it_and_loses_nothing_before(name, tmp_path):
+    kind = KINDS[name]  # half a line of text is a line
     kind.write(tmp_path / "f", range(100))
     data = (tmp_path / "f").read_bytes()
     (tmp_path / "f").write_bytes(data[: len(data) // 2 + 13])
@@ -218,9 +280,12 @@ def test_a_cut_file_is_an_error_that_names_it_and_loses_nothing_before(kind, tmp
         list(kind.make(tmp_path / "f"))
 
 
-def test_a_pattern_that_matches_nothing_says_so(kind, tmp_path):
+def test_a_pattern_that_matches_nothing_says_so(searching_kind, tmp_path):
     with pytest.raises(MissingFile, match=r"no file matches"):
-        list(kind.make(str(tmp_path / "*.x")))
+        list(searching_kind.make(str(tmp_path / "*.x")))
+
+
+def test_a_name_of_no_file_says_so(kind, tmp_path):
     with pytest.raises(MissingFile, match=rf"there is no file '{tmp_path}/f'"):
         list(kind.make(tmp_path / "f"))
 
@@ -236,7 +301,8 @@ def test_a_file_with_an_odd_name_is_read(kind, tmp_path, name):
     assert [kind.number(each) for each in kind.make(path)] == list(range(5))
 
 
-def test_braces_stand_for_files_in_their_order(kind, tmp_path):
+def test_braces_stand_for_files_in_their_order(searching_kind, tmp_path):
+    kind = searching_kind
     for n in (8, 9, 10):
         kind.write(tmp_path / f"s-{n:02}.x", range(n, n + 1))
 
@@ -248,6 +314,25 @@ def test_elements_are_plain(kind, tmp_path):
 
     for element in kind.make(tmp_path / "f"):
         assert all(isinstance(leaf, (np.generic, str, bytes)) for leaf in leaves(element))
+
+
+def test_a_state_of_other_files_is_refused(kind, tmp_path):
+    kind.write(tmp_path / "f", range(10))
+    iterator = kind.make(tmp_path / "f").iterator()
+    next(iterator)
+    state = iterator.state()
+    kind.write(tmp_path / "f", range(12))
+
+    with pytest.raises(StateError, match=r"have changed since the state was saved"):
+        next(kind.make(tmp_path / "f").iterator(state))
+
+
+def test_a_file_given_twice_is_read_twice(kind, tmp_path):
+    kind.write(tmp_path / "f", range(10))
+
+    twice = parted(kind.make([tmp_path / "f", tmp_path / "f"]), 100)
+
+    assert [kind.number(e) for e in twice] == [*range(10)] * 2
 
 
 def test_a_part_names_a_file_its_bytes_and_its_version():

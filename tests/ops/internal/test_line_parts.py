@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.file_parts import FilePart
-from penstock.ops.internal.file_records import BadRecordError
+from penstock.ops.internal.file_parts import BadRecordError
 from penstock.ops.internal.line_parts import LineReader
 
 
 class Lines(LineReader):
-    def element(self, line):
-        return line
+    def elements(self, lines, out):
+        out += lines
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -79,10 +79,11 @@ def test_lines_around_a_bad_one_are_kept_in_blocks_of_any_size(tmp_path, block, 
 
 
 class Good(LineReader):
-    def element(self, line):
-        if line == b"bad\n":
-            raise BadRecordError("bad", len(line))
-        return line
+    def elements(self, lines, out):
+        for line in lines:
+            if line == b"bad\n":
+                raise BadRecordError("bad", len(line))
+            out.append(line)
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])

@@ -26,8 +26,7 @@ from penstock.extras import needed
 from penstock.graph.node import Node
 from penstock.normalise import normalise
 from penstock.ops.internal.arrow_rows import ColumnsOfBlock, column_of, typed
-from penstock.ops.internal.file_parts import PartsSource, Place
-from penstock.ops.internal.file_records import RefusalError
+from penstock.ops.internal.file_parts import PartsSource, Place, RefusalError
 
 _firsts: WeakKeyDictionary[Node, tuple[str, dict[str, Any]]] = WeakKeyDictionary()
 """The first file that this process read of each source, and the kinds of its columns. A process

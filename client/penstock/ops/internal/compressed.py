@@ -31,6 +31,7 @@ _REFUSED = {
     b"\x04\x22\x4d\x18": "packed by lz4: pack it by gzip, bzip2, xz or zstd",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it first",
 }
+_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
 _LONGEST = max(map(len, _MAGIC))
 _PADDING = b"\0"
 """Padding that may follow each stream: tapes and xz fill blocks with it."""
@@ -47,8 +48,32 @@ def compression_of(op: str, given: Any) -> str:
     raise DatasetError(f"{op}: compression_type must be None, 'GZIP' or 'ZLIB', not {given!r}")
 
 
-def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
-    """Return the unpacked content of *file* as another file; closing that closes *file*."""
+def by_suffix(name: str) -> str:
+    """Return how to read the file *name* of records in any bytes: `GUESSED` if its name says so."""
+    return GUESSED if name.endswith(_SUFFIXES) else ""
+
+
+def is_zstd(file: io.BufferedReader[Any]) -> bool:
+    """Return whether *file*, which is at its start, is a file of Zstandard."""
+    return _MAGIC.get(file.peek(4)[:4]) == "ZSTD"
+
+
+def content_end(file: BinaryIO) -> int | None:
+    """Return where in the content the first stream after *stop* begins; None: not reached yet.
+
+    *file* and *stop* are those of `decompressed`.
+    """
+    raw = file.raw if isinstance(file, io.BufferedReader) else None
+    return raw.end if isinstance(raw, _Unpacked) else None
+
+
+def decompressed(
+    file: io.BufferedReader[Any], compression: str, stop: int | None = None
+) -> BinaryIO:
+    """Return the unpacked content of *file* as another file; closing that closes *file*.
+
+    *stop* is a byte of *file*, counted from where it stands: see `content_end`.
+    """
     if compression == GUESSED:
         try:
             file = _with_whole_head(file)
@@ -67,7 +92,7 @@ def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
         case "XZ":
             stream = _Members(lzma.LZMADecompressor)
         case "ZSTD":
-            stream = _Members(zstd_module().ZstdDecompressor)
+            stream = _Members(zstd_module().ZstdDecompressor, stop)
         case _:
             return file
     return io.BufferedReader(_Unpacked(file, stream), CHUNK)
@@ -107,6 +132,8 @@ class _Stream(Protocol):
 
     over: bool
     """Whether the stream is unpacked to its end; the file may have more bytes after it."""
+    end: int | None
+    """See `content_end`."""
 
     def piece(self, file: BinaryIO) -> bytes:
         """Return the next bytes; none at the end, and none if more must be read first.
@@ -121,6 +148,7 @@ class _Zlib:
     def __init__(self) -> None:
         self._stream = zlib.decompressobj()
         self.over = False
+        self.end: int | None = None
 
     def piece(self, file: BinaryIO) -> bytes:
         packed = self._stream.unconsumed_tail or file.read(CHUNK)
@@ -134,26 +162,38 @@ class _Zlib:
 class _Members:
     """Streams one after another, as tools make them that pack in parallel. *make* begins one."""
 
-    def __init__(self, make: Any) -> None:
+    def __init__(self, make: Any, stop: int | None = None) -> None:
         self._make, self._stream = make, make()
+        self._stop, self._packed, self._content = stop, 0, 0
+        """The bytes that were read of the file, and those that came out."""
         self.over = False
+        self.end: int | None = None
 
     def piece(self, file: BinaryIO) -> bytes:
         stream, packed = self._stream, b""
         if stream.eof:
             packed = stream.unused_data.lstrip(_PADDING)
-            while not packed and (read := file.read(CHUNK)):
+            begin = self._packed - len(packed)
+            if self._stop is not None and self.end is None and begin >= self._stop:
+                self.end = self._content
+            while not packed and (read := self._read(file)):
                 packed = read.lstrip(_PADDING)
             if not packed:
                 self.over = True
                 return b""
             self._stream = stream = self._make()
         elif stream.needs_input:
-            packed = file.read(CHUNK)
+            packed = self._read(file)
             if not packed:
                 raise EOFError("the file ended before the end of its compressed stream")
         out: bytes = stream.decompress(packed, CHUNK)
+        self._content += len(out)
         return out
+
+    def _read(self, file: BinaryIO) -> bytes:
+        packed = file.read(CHUNK)
+        self._packed += len(packed)
+        return packed
 
 
 class _Unpacked(ForwardFile[BinaryIO]):
@@ -163,6 +203,11 @@ class _Unpacked(ForwardFile[BinaryIO]):
         super().__init__(file)
         self._stream = stream
         self._held = memoryview(b"")
+
+    @property
+    def end(self) -> int | None:
+        """See `content_end`."""
+        return self._stream.end
 
     def fill(self, buffer: Any) -> int:
         """See `ForwardFile.fill`."""

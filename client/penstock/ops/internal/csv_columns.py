@@ -11,14 +11,13 @@ import numpy as np
 
 from penstock.element import Element
 from penstock.errors import DatasetError, ElementError
+from penstock.ops.internal.file_parts import BadRecordError
 from penstock.runtime.tracebacks import shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.csv
 from typing import BinaryIO
-
-from penstock.ops.internal.file_records import BadRecordError
 
 LONGEST = 1000
 """The most characters in a message about a row."""

@@ -31,8 +31,14 @@ from penstock.executors.function import transform_error
 from penstock.file_parts import FilePart
 from penstock.graph.node import Node
 from penstock.ops.internal.compressed import GUESSED, decompressed
-from penstock.ops.internal.file_parts import START, KeptGroups, PartReader, PartsSource, Place
-from penstock.ops.internal.file_records import RefusalError
+from penstock.ops.internal.file_parts import (
+    START,
+    KeptGroups,
+    PartReader,
+    PartsSource,
+    Place,
+    RefusalError,
+)
 from penstock.ops.sequence import ItemReader, Items
 from penstock.ops.sequence import Sequence as SequenceNode
 from penstock.runtime.interrupts import is_interrupt

@@ -2,15 +2,16 @@
 
 State: that of `penstock.ops.internal.unit_cursor`, counting parts, followed by two numbers that say
 where the next element begins in the part. If one process reads everything, a digest of the list of
-parts follows, because numbers mean nothing in another list.
+parts follows, because numbers mean nothing in another list. A state without it counts whole files:
+earlier versions did not divide the files of `NamedFiles`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,11 @@ from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError, FileChanged, StateError
 from penstock.executors.function import transform_error
-from penstock.file_parts import FilePart
-from penstock.graph.node import Node
-from penstock.ops.internal.file_records import BadRecordError, RefusalError
+from penstock.file_parts import PART_BYTES, WHOLE, FilePart, is_parted
+from penstock.graph.node import ADDED, Node
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import SourceSlice
 from penstock.runtime.interrupts import interruptible, is_interrupt
 from penstock.stored_file import why_unread
 
@@ -59,6 +60,18 @@ class KeptGroups:
                 self._room -= found.nbytes
                 self._found[key] = found
         return found
+
+
+class BadRecordError(Exception):
+    """A record is malformed. If the next record can be read, this one takes *nbytes* bytes."""
+
+    def __init__(self, text: str, nbytes: int | None = None) -> None:
+        super().__init__(text)
+        self.nbytes = nbytes
+
+
+class RefusalError(Exception):
+    """The user's parameters make no sense for these files; no record is at fault."""
 
 
 class PartReader(ABC):
@@ -113,16 +126,69 @@ class PartReader(ABC):
         raise NotImplementedError
 
 
+Opener: TypeAlias = Callable[[FilePart, Place], PartReader]
+
+
 @dataclass(frozen=True, eq=False)
-class PartsSource(Node):
-    """The elements of the files of *pattern*, part after part."""
+class FileSource(Node):
+    """The elements of files, part after part."""
 
     op: ClassVar[str]
+
+    @abstractmethod
+    def units(self) -> FilePattern:
+        """See `Node.units`."""
+
+    @abstractmethod
+    def open_part(self, part: FilePart, place: Place) -> PartReader:
+        """Open *part* at *place*."""
+
+    def opener(self) -> Opener:
+        """Return what opens the parts of one run; it may remember what the parts share."""
+        return self.open_part
+
+    @abstractmethod
+    def some(self, cut: SourceSlice) -> Self:
+        """Return the source of those parts that *cut* leaves."""
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        if context.draws_splits:
+            return _PartsIterator(self, context, None, state)
+        pattern = self.units()
+        if state is not None and len(state) == _UNDIVIDED:
+            names = pattern.cut(files.listing(self.op, replace(pattern, part_bytes=0)))
+            return _PartsIterator(self, context, names, state)
+        listed = files.listing(self.op, pattern)
+        digest = files.digest(listed)
+        if state is not None:
+            number, first, second, before = state
+            state = [number, first, second]
+            if before != digest:
+                raise StateError(
+                    f"{self.op}: the files of {', '.join(map(repr, pattern.patterns[:3]))} "
+                    "have changed since the state was saved: restore them, or begin again"
+                )
+        return _ListedPartsIterator(self, context, pattern.cut(listed), state, digest)
+
+
+_UNDIVIDED = 3
+"""How many values a state has that counts whole files."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartsSource(FileSource):
+    """The elements of the files of *pattern*."""
+
     pattern: FilePattern
 
     def units(self) -> FilePattern:
         """See `Node.units`."""
         return self.pattern
+
+    def some(self, cut: SourceSlice) -> Self:
+        """See `FileSource.some`."""
+        return replace(self, pattern=replace(self.pattern, cuts=(*self.pattern.cuts, cut)))
 
     @property
     def has_index(self) -> bool:
@@ -137,36 +203,43 @@ class PartsSource(Node):
         """
         raise NotImplementedError
 
-    @abstractmethod
-    def open_part(self, part: FilePart, place: Place) -> PartReader:
-        """Open *part* at *place*."""
 
-    def open(self, context: Context, state: State) -> OpIterator:
-        """See `Node.open`."""
-        if context.draws_splits:
-            return _PartsIterator(self, context, None, state)
-        names = files.listing(self.op, self.pattern)
-        digest = files.digest(names)
-        if state is not None:
-            *state, before = state
-            if before != digest:
-                raise StateError(
-                    f"{self.op}: the files of {', '.join(map(repr, self.pattern.patterns[:3]))} "
-                    "have changed since the state was saved: restore them, or begin again"
-                )
-        return _ListedPartsIterator(self, context, names, state, digest)
+@dataclass(frozen=True, eq=False)
+class NamedFiles(FileSource):
+    """The elements of *files*: names, and no patterns."""
+
+    files: tuple[str, ...]
+    part_bytes: int = field(default=PART_BYTES, kw_only=True, metadata=ADDED)
+    cuts: tuple[SourceSlice, ...] = field(default=(), kw_only=True, metadata=ADDED)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether a large file may be several parts."""
+        return True
+
+    def units(self) -> FilePattern:
+        """See `Node.units`."""
+        size = self.part_bytes if self.is_divided else WHOLE
+        return replace(files.literally(self.files), cuts=self.cuts, part_bytes=size)
+
+    def some(self, cut: SourceSlice) -> Self:
+        """See `FileSource.some`."""
+        return replace(self, cuts=(*self.cuts, cut))
 
 
 class _PartsIterator(RowsIterator):
     def __init__(
-        self, node: PartsSource, context: Context, names: tuple[str, ...] | None, state: State
+        self, node: FileSource, context: Context, names: tuple[str, ...] | None, state: State
     ) -> None:
-        self._node, self.op = node, node.op
+        self._open, self.op = node.opener(), node.op
         place, self._place = None, START
         if state is not None:
             *place, first, second = state
             self._place = first, second
         size = None if names is None else len(names)
+        if names is not None:
+            left = names[place[0] if place else 0 :]
+            files.check_local(self.op, (name for name in left if not is_parted(name)))
         self._units = Units(context, size, place, names or ())
         self._reader: PartReader | None = None
         self._part, self._number = FilePart(""), 0
@@ -206,7 +279,7 @@ class _PartsIterator(RowsIterator):
         self._number, (name,) = start, self._units.names(start, stop)
         self._part = FilePart.of(name)
         try:
-            self._reader = interruptible(self._node.open_part, self._part, self._place)
+            self._reader = interruptible(self._open, self._part, self._place)
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
             self._fail(exc)
         self._place = START
@@ -267,7 +340,7 @@ class _PartsIterator(RowsIterator):
 
 class _ListedPartsIterator(_PartsIterator):
     def __init__(
-        self, node: PartsSource, context: Context, names: tuple[str, ...], state: Any, digest: str
+        self, node: FileSource, context: Context, names: tuple[str, ...], state: Any, digest: str
     ) -> None:
         super().__init__(node, context, names, state)
         self._digest = digest

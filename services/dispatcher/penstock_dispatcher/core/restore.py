@@ -17,7 +17,7 @@ from penstock.engine import seeds
 from penstock.errors import StateError, Unavailable
 from penstock.protocol.calls import JobParameters
 from penstock.protocol.definition import SplitProviderSpec
-from penstock.protocol.splits import FilePattern
+from penstock.protocol.splits import PART_MARK, FilePattern
 from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock_dispatcher.core import job_state, jobs, listings, saved_state, strides
 from penstock_dispatcher.core.context import REUNION, DecisionContext
@@ -155,13 +155,20 @@ def _find_files(
         provider.known.add(event.orders.get(i, {}))
         order_seeds[i] = provider.missing_orders(_pass_number(state, i, provider))
         if provider.known.names is None or (order_seeds[i] and names is None):
-            patterns[i] = spec.files
+            patterns[i] = _as_listed(spec.files, at.files)
         if provider.known.names is not None:
             kept[i] = provider.known.names
     if not patterns:
         return None
     kept = {i: names for i, names in kept.items() if i in patterns}
     return jobs.Plan("", jobs.OVER, patterns=patterns, order_seeds=order_seeds, names=kept)
+
+
+def _as_listed(pattern: FilePattern, was: ListingOutline) -> FilePattern:
+    """Return *pattern* in whole files, if *was* is of a version that did not divide its files."""
+    if any(PART_MARK in each.first for each in was.ranges):
+        return pattern
+    return replace(pattern, part_bytes=0)
 
 
 def _pass_number(state: JobState, number: int, provider: SplitProvider) -> Sequence[int]:
