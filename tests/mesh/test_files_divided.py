@@ -10,6 +10,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.ops.internal.file_parts import NamedFiles
+from penstock.service import ShardingPolicy
 from penstock_dispatcher.config import DispatcherConfig
 
 COUNT = 1200
@@ -69,23 +70,35 @@ def test_each_policy_gives_each_element_of_one_large_file_once(clusters, tmp_pat
         for write in SOURCES:
             source, number = write(tmp_path / write.__name__)
             dataset = parted(source, 1000)
-            for policy in ("file", "data", "file_or_data", "dynamic", "distributed_epoch"):
+            for policy in (
+                ShardingPolicy.FILE,
+                ShardingPolicy.DATA,
+                ShardingPolicy.FILE_OR_DATA,
+                ShardingPolicy.DYNAMIC,
+            ):
                 far = dataset.distribute(policy, cluster.target)
                 assert sorted(map(number, far)) == list(range(COUNT)), (write, policy)
 
 
+def divide(monkeypatch, nbytes):
+    """Let sources that take names have parts of about *nbytes*; 0: files are not divided."""
+    units = NamedFiles.units
+    monkeypatch.setattr(NamedFiles, "units", lambda node: replace(units(node), part_bytes=nbytes))
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("write", SOURCES[:4])
-def test_a_state_of_files_that_were_not_divided_continues(cluster, tmp_path, write, ordered):
+def test_a_state_of_files_that_were_not_divided_continues(
+    cluster, tmp_path, monkeypatch, write, ordered
+):
     source, number = write(tmp_path / "f")
-    undivided = parted(source, 0)
-    with undivided.distribute(
-        "distributed_epoch", cluster.target, ordered=ordered
-    ).iterator() as before:
+    divide(monkeypatch, 0)
+    far = source.distribute("distributed_epoch", cluster.target, ordered=ordered)
+    with far.iterator() as before:
         got = [number(next(before)) for _ in range(500)]
         state = before.state()
 
-    far = parted(source, 1000).distribute("distributed_epoch", cluster.target, ordered=ordered)
+    divide(monkeypatch, 1000)
     got += map(number, far.iterator(state))
 
     assert sorted(got) == list(range(COUNT))
