@@ -36,13 +36,15 @@ test-all: $(READY)  ## run all tests that need nothing but Python
 	$(PYTEST) -m "not compose"
 
 # The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
-# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Most of what is
+# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Mosaic's writer of
+# shards asks for the packages of all clouds, and needs none. Most of what is
 # installed is never imported: what is, is compiled then.
 .venv-frameworks/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-frameworks/bin/python -m pip install --quiet --no-compile --editable . --group frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --no-compile --no-deps "tf-keras==2.21.*"
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --no-deps "mosaicml-streaming==0.13.*"
 	@touch $@
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face

@@ -46,5 +46,5 @@ def test_each_extra_that_is_named_is_one_of_the_distribution():
 
     assert set(EXTRAS.values()) <= extras.keys()
     for package, extra in EXTRAS.items():
-        distribution = {"PIL": "pillow"}.get(package, package)
+        distribution = {"PIL": "pillow", "lance": "pylance"}.get(package, package)
         assert any(line.startswith(distribution) for line in extras[extra]), package

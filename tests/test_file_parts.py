@@ -42,6 +42,11 @@ def test_parts_have_all_bytes_once_and_are_about_as_large_as_asked(size, nbytes)
         ("{a}", ("{a}",)),
         ("{a,}", ("a", "")),
         ("{..}", ("{..}",)),
+        ("{a,b{1,2}c}.x", ("a.x", "b1c.x", "b2c.x")),
+        ("{train-{0..1},val}", ("train-0", "train-1", "val")),
+        ("{x{1,2}}", ("{x1}", "{x2}")),
+        ("{a,b", ("{a,b",)),
+        ("{a{1,2}", ("{a1", "{a2")),
     ],
 )
 def test_braces_are_expanded_as_a_shell_does(pattern, names):
@@ -49,8 +54,10 @@ def test_braces_are_expanded_as_a_shell_does(pattern, names):
 
 
 def test_braces_of_too_many_files_are_refused():
-    with pytest.raises(DatasetError, match=r"'x\{0..99999999\}' stands for more than 10,000,000"):
+    with pytest.raises(DatasetError, match=r"\{0..99999999\} stands for more than 10,000,000"):
         braces("webdataset", "x{0..99999999}")
+    with pytest.raises(DatasetError, match=r"'\{0..9999\}\{0..9999\}' stands for more than 10,0"):
+        braces("webdataset", "{0..9999}{0..9999}")
 
 
 MOMENT = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
@@ -62,6 +69,7 @@ MOMENT = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
         ({"size": 3, "ETag": '"abc"'}, "3.abc"),
         ({"size": 3, "mtime": 1.5}, "3.1.5"),
         ({"size": 3, "LastModified": MOMENT}, f"3.{MOMENT.isoformat()}"),
+        ({"size": 3, "Last-Modified": "Tue, 02 Jan 2024"}, "3.Tue, 02 Jan 2024"),
         ({"size": 3}, "3."),
         ({"size": None}, ""),
     ],

@@ -56,8 +56,10 @@ TRIED_THROUGH = {
     "penstock.dataset.file_sources": METHODS,
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
+    "penstock.dataset.table_sources": METHODS,
     # What imports a framework is tried where there is one.
     "penstock.dataset.framework_sources": "frameworks/test_sources.py",
+    "penstock.ops.internal.lance_rows": "frameworks/formats/test_lance.py",
     "penstock.jax.loader": "frameworks/jax/test_loader.py",
     "penstock.tensorflow.reading": "frameworks/tensorflow/test_reading.py",
     "penstock.torch.loader": TORCH,

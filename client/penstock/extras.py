@@ -9,8 +9,11 @@ from penstock.errors import MissingExtra
 
 EXTRAS = {
     "PIL": "images",
+    "array_record": "array-record",
+    "cramjam": "snappy",
     "datasets": "huggingface",
     "jax": "jax",
+    "lance": "lance",
     "lightning": "lightning",
     "ml_dtypes": "torch",
     "pyarrow": "arrow",

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,11 +26,13 @@ PART_BYTES = 64 << 20
 WHOLE = 1 << 62
 """More bytes than a file has: with parts of this size, each file is one part."""
 
+_WHEN = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated")
+"""What file systems call the time of the last change."""
+
 _AT_ONCE = 16
 """How many remote files are asked for their size at a time."""
 
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
-_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_NAMES = 10_000_000
 
 
@@ -103,27 +105,49 @@ def braces(op: str, pattern: str) -> tuple[str, ...]:
     ('x-08.tar', 'x-08.idx', 'x-09.tar', 'x-09.idx', 'x-10.tar', 'x-10.idx')
     """
     pieces: list[Iterable[str]] = []
-    rest, total = pattern, 1
-    while found := min(
-        filter(None, (_RANGE.search(rest), _CHOICE.search(rest))),
-        key=lambda match: match.start(),
-        default=None,
-    ):
-        if found.re is _RANGE:
-            low, high = found.group(1), found.group(2)
-            first, last = int(low), int(high)
-            numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
-            width = max(len(low), len(high)) if low.startswith("0") or high.startswith("0") else 0
-            options: Iterable[str] = (f"{number:0{width}}" for number in numbers)
-            total *= len(numbers)
-        else:
-            options = found.group(1).split(",")
-            total *= len(options)
+    rest, begin, total = pattern, -1, 1
+    while (begin := rest.find("{", begin + 1)) >= 0:
+        end = _closing(rest, begin)
+        options = _options(op, rest[begin + 1 : end]) if end else ()
+        if not options:
+            continue  # this brace is a letter of the name
+        total *= len(options)
         if total > _MOST_NAMES:
             raise DatasetError(f"{op}: {pattern!r} stands for more than {_MOST_NAMES:,} files")
-        pieces += [(rest[: found.start()],), options]
-        rest = rest[found.end() :]
+        pieces += [(rest[:begin],), options]
+        rest, begin = rest[end + 1 :], -1
     return tuple("".join(chosen) for chosen in product(*pieces, (rest,)))
+
+
+def _closing(text: str, begin: int) -> int:
+    """Return where the brace ends that begins at *begin*; 0 if it does not."""
+    depth = 0
+    for at in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if not depth:
+            return at
+    return 0
+
+
+def _options(op: str, inner: str) -> Sequence[str]:
+    """Return what stands for braces around *inner*; nothing if they have no meaning."""
+    if found := _RANGE.fullmatch(inner):
+        low, high = found.group(1), found.group(2)
+        first, last = int(low), int(high)
+        numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
+        if len(numbers) > _MOST_NAMES:
+            raise DatasetError(f"{op}: {{{inner}}} stands for more than {_MOST_NAMES:,} files")
+        width = max(len(low), len(high)) if low.startswith("0") or high.startswith("0") else 0
+        return [f"{number:0{width}}" for number in numbers]
+    depth, commas = 0, [-1]
+    for at, letter in enumerate(inner):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            commas.append(at)
+    if len(commas) == 1:
+        return ()
+    cuts = pairwise([*commas, len(inner)])
+    return [name for low, high in cuts for name in braces(op, inner[low + 1 : high])]
 
 
 def local_version(found: os.stat_result) -> str:
@@ -139,9 +163,7 @@ def remote_version(info: Mapping[str, Any]) -> str:
     tag = info.get("ETag") or info.get("etag") or info.get("e_tag")
     if tag:
         return f"{size}.{str(tag).strip(chr(34))}"
-    when = next(
-        (info[k] for k in ("LastModified", "last_modified", "mtime", "updated") if info.get(k)), ""
-    )
+    when = next((info[k] for k in _WHEN if info.get(k)), "")
     when = when.isoformat() if hasattr(when, "isoformat") else when
     return f"{size}.{when}"
 

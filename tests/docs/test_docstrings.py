@@ -21,6 +21,7 @@ MODULES = [
     "penstock.dataset.dataset",
     "penstock.dataset.elementwise",
     "penstock.dataset.file_sources",
+    "penstock.dataset.table_sources",
     "penstock.dataset.iterator",
     "penstock.dataset.regrouping",
     "penstock.dataset.sources",

@@ -133,3 +133,11 @@ class TestBothFormats:
 
         with pytest.raises(DatasetError, match=r"nulls=\{'n': 'x'\}: this cannot be put into"):
             list(make(tmp_path / "f", nulls={"n": "x"}))
+
+
+def test_a_missing_value_is_named_by_its_row_in_the_file(tmp_path):
+    values = pa.array([None if n == 47 else n for n in range(60)])
+    feather.write_feather(pa.table({"n": values}), str(tmp_path / "f"), chunksize=20)
+
+    with pytest.raises(TransformError, match=r"column 'n' has no value in row 47: .*batch 2"):
+        list(Dataset.arrow(tmp_path / "f"))

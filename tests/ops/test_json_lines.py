@@ -1,5 +1,7 @@
 import gzip
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -94,3 +96,33 @@ def test_a_byte_order_mark_is_no_part_of_the_first_value(tmp_path):
     (tmp_path / "f").write_bytes(b"\xef\xbb\xbf[1]\n[2]\n")
 
     assert [element.tolist() for element in Dataset.json_lines(tmp_path / "f")] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (r'{"x": "\ud800"}', "half of a surrogate pair, as .ud800 without the other half, is no"),
+        ("[1e999]", "Number out of range"),
+        ("123456789012345678901234567890", "123456789012345678901234567890 does not fit int64"),
+    ],
+)
+def test_a_value_that_no_element_can_have_says_so(tmp_path, value, why):
+    (tmp_path / "f").write_text(f"1\n{value}\n3\n")
+
+    with pytest.raises(TransformError, match=why):
+        list(Dataset.json_lines(tmp_path / "f"))
+    assert [int(n) for n in Dataset.json_lines(tmp_path / "f").ignore_errors(log=None)] == [1, 3]
+
+
+@pytest.mark.parametrize("program", ["gzip", "bzip2", "xz", "zstd"])
+def test_files_that_the_usual_programs_pack_are_read(tmp_path, program):
+    if shutil.which(program) is None:
+        pytest.skip(f"there is no {program} here")
+    plain = "".join(f"{n}\n" for n in range(5000)).encode()
+    packed = [
+        subprocess.run([program, "-c"], input=half, stdout=subprocess.PIPE, check=True).stdout
+        for half in (plain[:9000], plain[9000:])
+    ]
+    (tmp_path / "f").write_bytes(b"".join(packed))  # as tools make it that pack in parallel
+
+    assert [int(n) for n in Dataset.json_lines(tmp_path / "f")] == list(range(5000))

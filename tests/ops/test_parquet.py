@@ -4,8 +4,11 @@ import decimal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
@@ -175,3 +178,63 @@ def test_a_file_of_another_format_is_named(tmp_path):
 
     with pytest.raises(TransformError, match=rf"parquet\({tmp_path}/f\) failed"):
         list(Dataset.parquet(tmp_path / "f"))
+
+
+def test_a_missing_value_is_named_by_its_row_in_the_file(tmp_path):
+    values = pa.array([None if n == 47 else n for n in range(60)])
+    pq.write_table(pa.table({"n": values}), tmp_path / "f", row_group_size=20)
+
+    with pytest.raises(TransformError, match=r"column 'n' has no value in row 47: .*row group 2"):
+        list(Dataset.parquet(tmp_path / "f"))
+
+
+MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))  # noqa: DTZ001
+COLUMNS = {
+    "small": (pa.int8(), st.integers(-128, 127)),
+    "large": (pa.uint64(), st.integers(0, 2**64 - 1)),
+    "real": (pa.float32(), st.floats(width=32, allow_nan=False)),
+    "flag": (pa.bool_(), st.booleans()),
+    "text": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=9)),
+    "blob": (pa.binary(), st.binary(max_size=9)),
+    "word": (pa.dictionary(pa.int32(), pa.string()), st.sampled_from(["a", "b"])),
+    "pair": (pa.list_(pa.int16(), 2), st.lists(st.integers(0, 9), min_size=2, max_size=2)),
+    "list": (pa.list_(pa.int64()), st.lists(st.integers(-9, 9), max_size=3)),
+    "when": (pa.timestamp("us"), MOMENTS),
+    "day": (pa.date32(), MOMENTS.map(dt.datetime.date)),
+    "price": (pa.decimal128(9, 2), st.integers(0, 10**6).map(lambda n: decimal.Decimal(n) / 100)),
+    "nest": (pa.struct({"x": pa.int32()}), st.fixed_dictionaries({"x": st.integers(0, 9)})),
+}
+
+
+def as_pyarrow_has_it(value):
+    if isinstance(value, dict):
+        return {name: as_pyarrow_has_it(each) for name, each in value.items()}
+    if isinstance(value, (np.datetime64, np.ndarray, np.generic)):
+        return value.tolist()
+    return value
+
+
+@st.composite
+def tables(draw):
+    names = draw(st.lists(st.sampled_from(list(COLUMNS)), unique=True, min_size=1, max_size=4))
+    count = draw(st.integers(0, 40))
+    columns = {
+        name: pa.array(draw(st.lists(values, min_size=count, max_size=count)), kind)
+        for name, (kind, values) in ((name, COLUMNS[name]) for name in names)
+    }
+    return pa.table(columns)
+
+
+@given(tables(), st.integers(1, 50), st.sampled_from(["none", "snappy", "zstd", "gzip", "brotli"]))
+@settings(max_examples=60, deadline=None)
+def test_any_table_is_read_as_pyarrow_reads_it(tmp_path_factory, table, group, compression):
+    folder = tmp_path_factory.mktemp("table")
+    pq.write_table(table, folder / "f", row_group_size=group, compression=compression)
+    feather.write_feather(table, str(folder / "g"), chunksize=group)
+    wanted = [
+        {k: float(v) if isinstance(v, decimal.Decimal) else v for k, v in row.items()}
+        for row in pq.read_table(folder / "f").to_pylist()
+    ]
+
+    assert [as_pyarrow_has_it(row) for row in Dataset.parquet(folder / "f")] == wanted
+    assert [as_pyarrow_has_it(row) for row in Dataset.arrow(folder / "g")] == wanted

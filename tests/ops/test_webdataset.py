@@ -58,6 +58,8 @@ def test_a_sample_with_one_field_twice_is_an_error_that_names_it(tmp_path):
 
     with pytest.raises(TransformError, match=r"sample '2' has two files 'cls': '2.CLS'"):
         samples(tmp_path / "f.tar")
+    left = Dataset.webdataset(tmp_path / "f.tar").ignore_errors(log=None)
+    assert [sample["__key__"] for sample in left] == ["1", "3"]
 
 
 def test_only_selected_fields_are_read(tmp_path):

@@ -82,6 +82,7 @@ EVERY_OPERATOR = {
     "webdataset": build("webdataset", literally((os.devnull,)), select=("jpg",)),
     "parquet": build("parquet", literally(()), ("a",), {"a": 1}, [("a", ">", 3)], 4),
     "arrow": build("arrow", literally(()), ("a",), {"a": 1}),
+    "array_records": build("array_records", literally(())),
     "mds": build("mds", literally(()), {"a.mds": (("n",), ("int",), (8,), 2, (("sha1", "a"),))}),
     "csv": build(
         "csv",

@@ -15,6 +15,7 @@ from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.regrouping import Regrouping
 from penstock.dataset.sources import Sources
+from penstock.dataset.table_sources import TableSources
 from penstock.element import Element, arranged, describe, own_nest
 from penstock.engine import seeds
 from penstock.engine.iterator import State
@@ -30,7 +31,7 @@ from penstock.reader.external_state import check_external_state
 from penstock.runtime.tracebacks import named_by
 
 
-class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
+class Dataset(Sources, FileSources, TableSources, FrameworkSources, Elementwise, Regrouping):
     """An immutable recipe for elements; nothing runs until it is read.
 
     An element is a nest (tuples, named tuples, dicts) of NumPy arrays, NumPy scalars, `str` and

@@ -10,14 +10,13 @@ from penstock import files as file_names
 from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.graph.traversal import DatasetBase
-from penstock.ops.arrow import Arrow
+from penstock.ops.array_records import ArrayRecords
 from penstock.ops.csv import Csv
 from penstock.ops.fixed_length_records import FixedLengthRecords
 from penstock.ops.internal.csv_columns import columns_of
 from penstock.ops.json_lines import JsonRecords
 from penstock.ops.list_files import ListFiles
 from penstock.ops.mds import Mds, shards_of
-from penstock.ops.parquet import Parquet
 from penstock.ops.text_lines import TextLines
 from penstock.ops.tfrecords import TFRecords
 from penstock.ops.webdataset import WebDataset, decoded, decoders_of, fields
@@ -323,77 +322,6 @@ class FileSources(DatasetBase):
         return dataset if decoders is None else cls(decoded(dataset.node, decoders))
 
     @classmethod
-    def parquet(
-        cls,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        columns: Sequence[str] | None = None,
-        filters: Any = None,
-        batch_rows: int | None = None,
-        *,
-        nulls: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Return a dataset of the rows of Parquet files, each a dict by column. pyarrow reads them.
-
-        A `batch` right after it gathers rows without making Python objects of them. Workers share a
-        large file by its row groups.
-
-        Args:
-            files: as for `json_lines`.
-            columns: the columns to read; by default all.
-            filters: which rows to read: pyarrow's tuples, as ``[("age", ">", 3)]``, or an
-                expression of `pyarrow.compute`. Row groups without such rows are not read.
-            batch_rows: make elements of this many rows, dicts of arrays. The last one of a row
-                group has fewer.
-            nulls: what to put in the place of missing values, by column.
-
-        Raises:
-            DatasetError: when an argument is malformed; during reading, for a column that a file
-                does not have, or when two files have different columns or types.
-            MissingExtra: when pyarrow is not installed.
-            MissingFile, FileChanged: as for `json_lines`.
-            TransformError: in the place of a row with a missing value, and for a damaged file.
-
-        >>> import pyarrow as pa, pyarrow.parquet as pq
-        >>> pq.write_table(pa.table({"x": [1, 2, 3], "name": ["a", "b", "c"]}), "a.parquet")
-        >>> list(Dataset.parquet("a.parquet", columns=["x"], filters=[("x", ">", 1)]).batch(2))
-        [{'x': array([2, 3])}]
-        """
-        needed("pyarrow", "Dataset.parquet")
-        pattern = file_names.wanted("parquet", "files", files)
-        chosen: Any = columns
-        return cls(Parquet(pattern, chosen, {} if nulls is None else nulls, filters, batch_rows))
-
-    @classmethod
-    def arrow(
-        cls,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        columns: Sequence[str] | None = None,
-        *,
-        nulls: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Return a dataset of the rows of Arrow IPC files (Feather version 2), each a dict.
-
-        Local files are mapped into memory. Workers share a large file by its record batches.
-
-        Args:
-            files: as for `json_lines`.
-            columns: the columns to read; by default all.
-            nulls: what to put in the place of missing values, by column.
-
-        Raises:
-            DatasetError, MissingExtra, MissingFile, FileChanged, TransformError: as for `parquet`.
-
-        >>> import pyarrow as pa, pyarrow.feather
-        >>> pa.feather.write_feather(pa.table({"x": [1, 2, 3]}), "a.arrow")
-        >>> list(Dataset.arrow("a.arrow").batch(2))
-        [{'x': array([1, 2])}, {'x': array([3])}]
-        """
-        needed("pyarrow", "Dataset.arrow")
-        pattern = file_names.wanted("arrow", "files", files)
-        chosen: Any = columns
-        return cls(Arrow(pattern, chosen, {} if nulls is None else nulls))
-
-    @classmethod
     def mds(cls, folder: str | os.PathLike[str], *, pickled: bool = False) -> Self:
         """Return a dataset of the samples of a folder in Mosaic Streaming's format (MDS), as dicts.
 
@@ -423,3 +351,33 @@ class FileSources(DatasetBase):
             )
         shards = shards_of(name, pickled=pickled)
         return cls(Mds(file_names.literally(tuple(shards)), shards))
+
+    @classmethod
+    def array_records(
+        cls, files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    ) -> Self:
+        """Return a dataset of the records of ArrayRecord files, each `bytes`.
+
+        Workers share a large local file by its records. One worker copies a remote file to its
+        temporary folder, and reads it there.
+
+        Args:
+            files: as for `json_lines`.
+
+        Raises:
+            DatasetError: when a name is no path.
+            MissingExtra: when array_record is not installed:
+                ``pip install "penstock[array-record]"``.
+            MissingFile, FileChanged: as for `json_lines`.
+            TransformError: in the place of a damaged record, and for a file of another format.
+
+        >>> from array_record.python.array_record_module import ArrayRecordWriter
+        >>> writer = ArrayRecordWriter("a.array_record")
+        >>> for record in (b"one", b"two"):
+        ...     _ = writer.write(record)
+        >>> writer.close()
+        >>> list(Dataset.array_records("a.array_record"))
+        [b'one', b'two']
+        """
+        needed("array_record", "Dataset.array_records")
+        return cls(ArrayRecords(file_names.wanted("array_records", "files", files)))

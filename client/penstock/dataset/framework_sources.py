@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as SequenceOf
 from typing import Any, Self
 
+from penstock import files as file_names
 from penstock.errors import DatasetError
 from penstock.graph.traversal import DatasetBase
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.internal.arrow_rows import ArrowRows, check_map_style
+from penstock.ops.internal.lance_rows import lance_rows
 from penstock.ops.internal.shard_stream import ShardStream
 from penstock.ops.internal.tf_items import TfItems, TfWhole, size_of
 from penstock.ops.internal.torch_items import torch_items
@@ -86,6 +90,45 @@ class FrameworkSources(DatasetBase):
             return cls(Sequence(rows, len(rows)))
         stream = ShardStream(dataset)
         return cls(FlatMap(Range(0, stream.shards, 1), stream))
+
+    @classmethod
+    def lance(
+        cls,
+        uri: str | os.PathLike[str],
+        version: int | str | None = None,
+        columns: SequenceOf[str] | None = None,
+        *,
+        nulls: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return a dataset of the rows of a Lance dataset, each a dict by column.
+
+        The version is decided now, so rows that are added later are not read. Workers divide the
+        rows by number, and `global_shuffle` needs no buffer. A `batch` right after it gathers rows
+        without making Python objects of them.
+
+        Args:
+            uri: the folder or the URL of the dataset. Lance finds the credentials in the
+                environment.
+            version: a version number or the name of a tag; by default the newest version.
+            columns: the columns to read; by default all.
+            nulls: what to put in the place of missing values, by column.
+
+        Raises:
+            DatasetError: when an argument is malformed, for a version or a column that does not
+                exist, and for a column of blobs.
+            MissingExtra: when pylance is not installed: ``pip install "penstock[lance]"``.
+            MissingFile: when there is no dataset.
+            FileChanged: during reading, when another dataset has replaced this one.
+            TransformError: in the place of a row with a missing value.
+
+        >>> import lance, pyarrow as pa
+        >>> _ = lance.write_dataset(pa.table({"x": [1, 2, 3], "y": [4, 5, 6]}), "a.lance")
+        >>> list(Dataset.lance("a.lance", columns=["x"]).batch(2))
+        [{'x': array([1, 2])}, {'x': array([3])}]
+        """
+        (name,) = file_names.names("lance", "uri", uri)
+        rows = lance_rows(name, version, columns, {} if nulls is None else nulls)
+        return cls(Sequence(rows, len(rows)))
 
     @classmethod
     def from_tf(cls, fn: Callable[[], Any], size: int | None = None) -> Self:

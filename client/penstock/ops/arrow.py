@@ -99,7 +99,7 @@ class _BatchReader(PartReader):
                 self._batch = self._batches[where] if where < len(self._batches) else -1
                 self._row, self._pieces = 0, None
             elif isinstance(piece, ElementError):
-                raise BadRecordError(str(piece), 1)
+                raise BadRecordError(str(self._in_file(piece)), 1)
             else:
                 self._left = piece
         block, self._left = self._left[:n], self._left[n:]
@@ -128,6 +128,13 @@ class _BatchReader(PartReader):
             for row, element in picked(batch, rows, self._nulls):
                 self._batch, self._row = number, row
                 yield element
+
+    def _in_file(self, error: ElementError) -> ElementError:
+        """Return *error* of the next row with the number that the row has in the file."""
+        before = sum(self._reader.get_batch(i).num_rows for i in range(self._batch))
+        row = self._reader.get_batch(self._batch).slice(self._row, 1)
+        made = next(pieces_of(row, self._nulls, before + self._row), error)
+        return made if isinstance(made, ElementError) else error
 
     def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""

@@ -54,6 +54,7 @@ class JsonRecords(PartsSource):
 
 
 _BEYOND = re.compile(rb"NaN|Infinity")
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _decode = msgspec.json.Decoder().decode
 
 
@@ -70,7 +71,7 @@ class _JsonReader(LineReader):
                 out.append(normalise(_filled(_value(line), nulls)))
             except (ValueError, RecursionError, ElementError) as exc:
                 shown = line[:_SHOWN].rstrip(b"\r\n")
-                raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc)}", len(line)) from None
+                raise BadRecordError(f"{exc}: {shown!r}{_remedy(exc, line)}", len(line)) from None
 
 
 def _filled(value: Any, nulls: Mapping[str, Any]) -> Any:
@@ -86,9 +87,12 @@ def _filled(value: Any, nulls: Mapping[str, Any]) -> Any:
     return value
 
 
-def _remedy(error: Exception) -> str:
-    malformed = isinstance(error, msgspec.DecodeError)
-    return "; each line must be one whole JSON value" if malformed else ""
+def _remedy(error: Exception, line: bytes) -> str:
+    if not isinstance(error, msgspec.DecodeError):
+        return ""
+    if _HALF.search(line) and "truncated" in str(error):
+        return "; half of a surrogate pair, as \\ud800 without the other half, is no text"
+    return "; each line must be one whole JSON value"
 
 
 def _value(line: bytes) -> Any:

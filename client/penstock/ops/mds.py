@@ -13,6 +13,7 @@ import mmap
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, replace
+from itertools import accumulate, pairwise
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, ClassVar
 
@@ -24,6 +25,7 @@ from penstock import files, stored_file
 from penstock.element import Element, read_only
 from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, MissingFile
+from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
 from penstock.ops.internal.arrow_rows import ColumnsOfBlock
@@ -68,6 +70,8 @@ class MdsShard:
     samples: int
     hashes: tuple[tuple[str, str], ...]
     """Of the shard's bytes, by algorithm."""
+    packed: str = ""
+    """How it is compressed, if its first bytes do not tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,8 @@ class Mds(PartsSource):
 
 class _ShardReader(PartReader):
     def __init__(self, shard: MdsShard, part: FilePart, place: Place) -> None:
-        self._shard, self._data = shard, _content(part, whole=bool(shard.hashes))
+        whole = bool(shard.hashes or shard.packed)
+        self._shard, self._data = shard, _content(part, shard.packed, whole=whole)
         self._stackable = all(map(_is_stackable, shard.encodings))
         self._decoders = [decoder(encoding) for encoding in shard.encodings]
         for algorithm, wanted in shard.hashes:
@@ -214,12 +219,23 @@ class _InPlace:
         return self._file.read(int(at.stop - at.start))
 
 
-def _content(part: FilePart, *, whole: bool) -> Any:
+_UNPACKED: dict[str, Callable[[Any, bytes], Any]] = {
+    "br": lambda cramjam, data: cramjam.brotli.decompress(data),
+    "snappy": lambda cramjam, data: cramjam.snappy.decompress_raw(data),
+}
+"""Compressions that no first bytes tell."""
+
+
+def _content(part: FilePart, packed: str, *, whole: bool) -> Any:
     """Return the bytes of a shard: mapped or fetched piece by piece, if it is not compressed.
 
     A remote one is read at once if it is wanted as a *whole*.
     """
     raw = stored_file.open_part("mds", part if not whole else _all_of(part), CHUNK)
+    if packed:
+        with raw:
+            cramjam = needed("cramjam", f"mds, to read shards that {packed} compressed,")
+            return bytes(_UNPACKED[packed](cramjam, raw.read()))
     file = decompressed(raw, GUESSED)
     is_remote = stored_file.is_url(part.name)
     if file is raw and is_remote and part.stop is not None and not whole:
@@ -243,12 +259,15 @@ def decoder(encoding: str) -> Callable[[bytes], Any]:
     name, _, rest = encoding.partition(":")
     simple: dict[str, Callable[[bytes], Any]] = {
         "bytes": bytes, "str": _text, "int": _integer, "json": msgspec.json.decode,
-        "str_int": int, "str_float": float,
-        "str_decimal": _text, "pil": _image, "jpeg": bytes, "png": bytes, "pkl": pickle.loads,
+        "str_int": int, "str_float": float, "str_decimal": _text, "pil": _image, "jpeg": bytes,
+        "png": bytes, "jpeg_array": _apart, "jpegarray": _apart, "pkl": pickle.loads,
     }  # fmt: skip
     if name in _SCALARS:
         dtype = np.dtype(name).newbyteorder("<")
         return lambda data: np.frombuffer(data, dtype, 1)[0]
+    if name.startswith("list["):
+        one = decoder(name[5:-1])
+        return lambda data: tuple(map(one, _apart(data, 4)))
     if name == "ndarray":
         dtype_name, _, shape = rest.partition(":")
         fixed = _fixed(shape)
@@ -285,6 +304,13 @@ def _column(encoding: str, data: NDArray[np.uint8]) -> NDArray[Any]:
 
 def _fixed(shape: str) -> tuple[int, ...] | None:
     return tuple(map(int, shape.split(","))) if shape else None
+
+
+def _apart(data: bytes, at: int = 0) -> tuple[bytes, ...]:
+    """Return the pieces of *data*: at *at* is how many, then how long each is, then they follow."""
+    count = int(np.frombuffer(data, _U32, 1, at)[0])
+    ends = accumulate(np.frombuffer(data, _U32, count, at + 4).tolist(), initial=at + 4 + 4 * count)
+    return tuple(data[low:high] for low, high in pairwise(ends))
 
 
 def _text(data: bytes) -> str:
@@ -368,4 +394,6 @@ def _shard(index: str, folder: str, entry: Any, *, pickled: bool) -> tuple[str, 
     file = f"{folder.rstrip('/')}/{PurePosixPath(stored['basename'])}"
     sizes = tuple(size or None for size in entry["column_sizes"])
     names, encodings = tuple(entry["column_names"]), tuple(entry["column_encodings"])
-    return file, MdsShard(names, encodings, sizes, int(entry["samples"]), hashes)
+    packed = str(entry.get("compression") or "").partition(":")[0] if entry["zip_data"] else ""
+    packed = packed if packed in _UNPACKED else ""
+    return file, MdsShard(names, encodings, sizes, int(entry["samples"]), hashes, packed)

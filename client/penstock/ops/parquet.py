@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +94,9 @@ class _RowGroupReader(PartReader):
         _check_filter(self._fragment, self._filter, part.name, schema)
         self._batch_rows = node.batch_rows
         self._metadata = metadata
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        self._firsts = [0, *accumulate(sizes)]
+        """The number of the first row of each row group."""
         groups = [i for i in range(metadata.num_row_groups) if _is_in(metadata.row_group(i), part)]
         self._group, self._row = (groups[0], 0) if place == START and groups else place
         self._blocks = self._read(groups, self._group, self._row)
@@ -122,7 +126,7 @@ class _RowGroupReader(PartReader):
             skip = row if group == first else 0
             size, seen = self._rows_at_once(group), 0
             for batch in _of_size(self._scan(group, size), size):
-                for piece in self._pieces(batch, seen):
+                for piece in self._pieces(batch, group, seen):
                     if isinstance(piece, ElementError):
                         if seen >= skip:
                             yield group, seen, piece
@@ -141,19 +145,21 @@ class _RowGroupReader(PartReader):
         of_element = self._batch_rows or 1
         return max(rows // of_element, 1) * of_element
 
-    def _pieces(self, batch: Any, seen: int) -> Iterator[Block | ElementError]:
+    def _pieces(self, batch: Any, group: int, seen: int) -> Iterator[Block | ElementError]:
+        # Nobody knows which rows of the file a filter left out.
+        first = self._firsts[group] if self._filter is None else 0
         size, count = self._batch_rows, batch.num_rows
         if size is None:
-            yield from pieces_of(batch, self._nulls, seen)
+            yield from pieces_of(batch, self._nulls, first + seen)
             return
         try:
-            block = block_of(batch, self._nulls, seen * size)
+            block = block_of(batch, self._nulls, first + seen * size)
         except ElementError as exc:
             if count <= size:
                 yield exc
                 return
             for i in range(0, count, size):
-                yield from self._pieces(batch.slice(i, size), seen + i // size)
+                yield from self._pieces(batch.slice(i, size), group, seen + i // size)
         else:
             runs = (block[i : i + size] for i in range(0, count, size))
             yield [run.stacked() if isinstance(run, Rows) else collate(run) for run in runs]

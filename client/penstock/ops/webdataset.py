@@ -29,6 +29,7 @@ from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_index import opened_plain
 from penstock.ops.internal.file_parts import (
     START,
+    BadRecordError,
     PartReader,
     PartsSource,
     Place,
@@ -127,14 +128,14 @@ class _SampleReader(PartReader):
 
     def _sample(self) -> Element | None:
         """Return the next sample, or None at the end, and move `_next` after it."""
-        key, sample = None, dict[str, Any]()
+        key, sample, doubled = None, dict[str, Any](), ""
         while (member := self._take()) is not None:
             found = _keyed(member.name)
             if found is None:
                 continue
             if key is not None and found[0] != key:
-                self._ahead, self._next = member, member.header
-                return sample
+                self._ahead = member
+                return self._ended(sample, doubled, member.header)
             if key is None:
                 if self._stop is not None and member.header >= self._stop:
                     return None  # the first sample of the file may begin in another part
@@ -143,11 +144,15 @@ class _SampleReader(PartReader):
             if self._select is not None and found[1] not in self._select:
                 continue
             if found[1] in sample:
-                raise BadTarError(f"sample {key!r} has two files {found[1]!r}: {member.name!r}")
+                doubled = f"sample {key!r} has two files {found[1]!r}: {member.name!r}"
             sample[found[1]] = self._data(member)
-        if key is None:
-            return None
-        self._next = self._file.tell()
+        return None if key is None else self._ended(sample, doubled, self._file.tell())
+
+    def _ended(self, sample: Element, doubled: str, end: int) -> Element:
+        """Return *sample*, which ends at byte *end*, if no file of it is *doubled*."""
+        if doubled:
+            raise BadRecordError(doubled, end - self._next)
+        self._next = end
         return sample
 
     def _take(self) -> TarMember | None:
@@ -179,6 +184,11 @@ class _SampleReader(PartReader):
     def describe(self) -> str:
         """See `PartReader.describe`."""
         return f"the sample at byte {self._next}"
+
+    def pass_over(self, size: int) -> None:
+        """See `PartReader.pass_over`."""
+        self._next += size
+        self._starts, self._due = [self._next], None
 
     def close(self) -> None:
         """See `PartReader.close`."""

@@ -18,7 +18,9 @@ from tests.frameworks.warm import Program
 
 PACKAGES = ["penstock.torch", "penstock.jax", "penstock.tensorflow"]
 PUBLIC = [f"{name}.{each}" for name in PACKAGES for each in importlib.import_module(name).__all__]
-SOURCES = [f"penstock.Dataset.{name}" for name in ("from_torch", "from_huggingface", "from_tf")]
+SOURCES = [
+    f"penstock.Dataset.{name}" for name in ("from_torch", "from_huggingface", "from_tf", "lance")
+]
 PAGES = [page for page in sorted(FRAMEWORKS.glob("*.md")) if page.stem != "reference"]
 PAGES += sorted(DOCS.glob("coming-from-*.md"))
 

@@ -25,7 +25,10 @@ from tests.ops.internal.test_file_parts import KINDS, Kind, run, write_mds
 from tests.sent_definitions import travelled
 
 INDEXED = {
-    **{name: KINDS[name] for name in ("json_lines", "webdataset", "parquet", "arrow")},
+    **{
+        name: KINDS[name]
+        for name in ("json_lines", "webdataset", "parquet", "arrow", "array_records")
+    },
     "lazy": replace(
         KINDS["webdataset"],
         make=lambda files: Dataset.webdataset(files, lazy=True),

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from array_record.python.array_record_module import ArrayRecordWriter
 
 from penstock import files
 from penstock.analysis.sharding import split_providers
@@ -68,6 +69,15 @@ def write_arrow(path, numbers):
     ):
         for batch in table(numbers).cast(SCHEMA).to_batches(max_chunksize=5):
             file.write_batch(batch)
+
+
+def write_array_record(path, numbers):
+    plain = path.with_name("plain.array_record")
+    writer = ArrayRecordWriter(str(plain), "group_size:4,pad_to_block_boundary:false")
+    for n in numbers:
+        writer.write(f"{n}|{'x' * (n % 90)}".encode())
+    writer.close()
+    plain.rename(path)
 
 
 def write_mds(path, numbers):
@@ -146,6 +156,9 @@ KINDS = NAMED | {
     "webdataset": Kind(Dataset.webdataset, write_tar, lambda e: int(e["n"])),
     "parquet": Kind(Dataset.parquet, write_parquet, lambda e: int(e["n"])),
     "arrow": Kind(Dataset.arrow, write_arrow, lambda e: int(e["n"])),
+    "array_records": Kind(
+        Dataset.array_records, write_array_record, lambda e: int(e.partition(b"|")[0])
+    ),
 }
 
 

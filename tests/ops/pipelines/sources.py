@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
+from array_record.python.array_record_module import ArrayRecordWriter
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
@@ -178,6 +179,13 @@ def write_arrow(file, own):
     feather.write_feather(pa.table({"n": pa.array(own, pa.int64())}), str(file), chunksize=2)
 
 
+def write_array_record(file, own):
+    writer = ArrayRecordWriter(str(file), "group_size:2")
+    for n in own:
+        writer.write(str(n).encode())
+    writer.close()
+
+
 def write_tar(file, own):
     with tarfile.open(file, "w") as tar:
         for n in own:
@@ -191,6 +199,7 @@ WRITE = {
     "parquet": (write_parquet, Dataset.parquet),
     "arrow": (write_arrow, Dataset.arrow),
     "webdataset": (write_tar, Dataset.webdataset),
+    "array_records": (write_array_record, Dataset.array_records),
 }
 
 
@@ -216,7 +225,9 @@ def in_parts(draw, kind):
     def make():
         node = WRITE[kind][1](names).node
         parted = replace(node, pattern=replace(node.pattern, part_bytes=nbytes))
-        return Dataset(parted).map(lambda element: int(element["n"]))
+        return Dataset(parted).map(
+            lambda element: int(element if kind == "array_records" else element["n"])
+        )
 
     return Pipeline(f"{kind}({names}, {nbytes})", make, numbers)
 

@@ -44,14 +44,24 @@ class ColumnsSource(PartsSource):
     nulls: Nulls
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str) or not all(isinstance(c, str) for c in self.columns or ()):
-            raise DatasetError(f"{self.op}: columns must be a list of names, not {self.columns!r}")
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(dict.fromkeys(self.columns)))
-            if not self.columns:
-                raise DatasetError(f"{self.op}: columns must name a column; None means all of them")
-        if not isinstance(self.nulls, Mapping):
-            raise DatasetError(f"{self.op}: nulls must be a dict by column, not {self.nulls!r}")
+        object.__setattr__(self, "columns", chosen(self.op, self.columns, self.nulls))
+
+
+def chosen(op: str, columns: Any, nulls: Any) -> tuple[str, ...] | None:
+    """Return the columns that a user chose, each once; None is all of them.
+
+    Raises:
+        DatasetError: when these are no names, or *nulls* is no dict.
+    """
+    if not isinstance(nulls, Mapping):
+        raise DatasetError(f"{op}: nulls must be a dict by column, not {nulls!r}")
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+        raise DatasetError(f"{op}: columns must be a list of names, not {columns!r}")
+    if not columns:
+        raise DatasetError(f"{op}: columns must name a column; None means all of them")
+    return tuple(dict.fromkeys(columns))
 
 
 def block_of(batch: Any, nulls: Nulls, first: int) -> Block:
@@ -114,7 +124,8 @@ def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        # As text, because Arrow's own cast gives 0.5700000000000001 for 0.57.
+        column = column.cast(pa.string()).cast(pa.float64())
     if pa.types.is_null(column.type) and name in nulls:
         return pa.array([nulls[name]] * len(column))
     if not column.null_count:
@@ -130,7 +141,7 @@ def filled(column: Any, name: str, nulls: Nulls, first: int) -> Any:
     row = first + int(np.flatnonzero(np.asarray(column.is_null()))[0])
     raise ElementError(
         f"column {name!r} has no value in row {row}: give one, as in nulls={{{name!r}: ...}}, "
-        "choose other columns (columns=), or leave these rows out (filters=)"
+        "choose other columns (columns=), or leave these rows out (ignore_errors)"
     )
 
 
