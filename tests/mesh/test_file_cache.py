@@ -10,6 +10,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock_cluster import LocalCluster, WorkerConfig
+from tests.chaos import limits
 from tests.mesh.worker_status import status_of
 from tests.process_tree import below
 from tests.storage.stand_in import served
@@ -136,3 +137,15 @@ def test_a_runner_killed_in_the_middle_of_a_download_costs_no_element(store, num
         store.ranges.clear()
         read(numbers, cluster)
     assert not store.ranges
+
+
+def test_a_full_disk_costs_no_element_and_other_files_keep_their_room(store, numbers, tmp_path):
+    with limits.small_disk(tmp_path / "disk") as mounted:
+        if not mounted:
+            pytest.skip("only root may mount a disk")
+        with LocalCluster(workers=2, worker=caching(tmp_path / "disk")) as cluster:
+            read(numbers, cluster)
+            restore = limits.fill(tmp_path / "disk")
+            read(numbers, cluster)
+            restore()
+            read(numbers, cluster)

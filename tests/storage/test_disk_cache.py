@@ -3,6 +3,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -277,6 +278,17 @@ def test_a_piece_that_is_evicted_while_it_is_read_stays_readable(cache, folder, 
         assert len(file.read()) == HEADER + PIECE - 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder to another user")
+def test_another_user_uses_the_folder_that_root_made_and_looks_at():
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as given:
+        Path(given).chmod(0o711)
+        folder = CacheFolder(given, 65534).prepare()
+        for _ in range(2):
+            in_process(read_as_nobody, folder)
+            assert folder.totals().held == PIECE + HEADER
+        assert {each.stat().st_uid for each in folder.path.rglob("*")} == {65534}
+
+
 def in_process(function, *args):
     child = FORK.Process(target=function, args=args)
     child.start()
@@ -288,6 +300,16 @@ def read_all(folder, store, keys, before=lambda: None):
     cache = DiskCache(folder, ROOM)
     for key in keys:
         assert cache.get(key, store.fetch(key, before)) == bytes_of(key)
+
+
+def read_as_nobody(folder):
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    cache, key = DiskCache(folder, ROOM), key_of(0)
+    for _ in range(2):
+        assert cache.get(key, lambda: bytes_of(key)) == bytes_of(key)
+    assert len(pieces(folder)) == 1
 
 
 def read_in_threads(folder, store, keys, before):
