@@ -160,7 +160,7 @@ def remote_version(info: Mapping[str, Any]) -> str:
     size = info.get("size")
     if size is None:
         return ""
-    tag = info.get("ETag") or info.get("etag") or info.get("e_tag")
+    tag = info.get("ETag") or info.get("etag") or info.get("e_tag") or info.get("blob_id")
     if tag:
         return f"{size}.{str(tag).strip(chr(34))}"
     when = next((info[k] for k in _WHEN if info.get(k)), "")

@@ -17,6 +17,7 @@ from penstock.file_parts import FilePart, local_version, remote_version
 from penstock.storage import ranged_file
 from penstock.storage.fetching import UnrangedError, file_info
 from penstock.storage.ranged_file import RangedFile
+from penstock.storage.stores import pins
 
 CHUNK = 1 << 18
 
@@ -106,6 +107,8 @@ def open_part(
         FileChanged: when it is another version.
     """
     if is_url(part.name) and ranged_file.has_ranges(part.name) and part.stop is not None:
+        if not pins(part.name):
+            check_version(op, part)
         ahead = (part.start, part.stop) if in_order and part.in_order else (0, 0)
         return io.BufferedReader(_Remote(part.name, part.version, part.size, *ahead), buffer)
     check_version(op, part)
@@ -116,6 +119,11 @@ def read_soon(part: FilePart) -> None:
     """Begin to read *part*, which is opened next, if it is remote."""
     if part.stop is not None and is_url(part.name) and ranged_file.has_ranges(part.name):
         ranged_file.expect(part.name, part.version, part.start, part.stop)
+
+
+def may_change(name: str) -> bool:
+    """Return whether the file *name* can be replaced unnoticed while it is read."""
+    return not is_url(name) or (ranged_file.has_ranges(name) and not pins(name))
 
 
 def check_version(op: str, part: FilePart) -> None:

@@ -35,6 +35,9 @@ class Bucket:
     url: str = ""
     authorized: set[str] = field(default_factory=set)
     """The names of the keys that requests were signed with."""
+    most: int = 0
+    """How many GETs ran at once at the most."""
+    running: int = 0
     refused: bool = False
     """Whether listings are refused."""
 
@@ -80,6 +83,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.range()
 
     def range(self):
+        with self.bucket.lock:
+            self.bucket.running += 1
+            self.bucket.most = max(self.bucket.most, self.bucket.running)
+        try:
+            self.send_range()
+        finally:
+            with self.bucket.lock:
+                self.bucket.running -= 1
+
+    def send_range(self):
         fault = self.bucket.next_fault()
         time.sleep(self.bucket.lateness if fault == "late" else self.bucket.latency)
         data = self.bucket.objects.get(self.name)

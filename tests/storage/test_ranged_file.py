@@ -51,7 +51,7 @@ def test_parts_of_a_file_share_no_bytes(bucket):
 def test_any_place_can_be_read_in_any_order(ahead):
     random = Random(5)
     with opened(*ahead) as file:
-        for _ in range(300):
+        for _ in range(80):
             at, size = random.randrange(100_001), random.choice([1, 10, 3000, 30_000])
             file.seek(at)
             assert file.read(size) == DATA[at : at + size]
@@ -67,6 +67,16 @@ def test_a_footer_takes_one_small_request(bucket):
 
     assert bucket.seen["GET"] == 1
     assert bucket.sent <= 1024
+
+
+def test_a_large_read_of_any_place_asks_for_its_pieces_at_once(bucket):
+    bucket.latency = 0.3
+    with opened(buffer=16) as file:
+        file.seek(1000)
+        assert file.read(30_000) == DATA[1000:31_000]
+
+    assert bucket.most >= 3
+    assert bucket.sent <= 32_000
 
 
 def test_the_first_piece_of_a_part_that_comes_next_is_read_before_it_is_opened(bucket):

@@ -1,9 +1,11 @@
 import pytest
 from fsspec.config import conf
 
+from penstock.dataset.dataset import Dataset
+from penstock.errors import FileChanged
 from penstock.file_parts import remote_version
 from penstock.storage.retries import ReadTrouble
-from penstock.storage.stores import StoreError, has_same_version, store_of, trouble_of_status
+from penstock.storage.stores import StoreError, has_same_version, pins, store_of, trouble_of_status
 from tests.storage.stand_in import tag
 
 DATA = bytes(range(256)) * 8
@@ -79,6 +81,29 @@ def test_settings_of_fsspec_are_the_users_choice_of_fsspec(bucket, version, monk
     assert type(store_of(url)).__name__ == "_FsspecStore"
     assert store_of(url).get(10, 300, version).read() == DATA[10:300]
     assert remote_version(store_of(url).info()) == version
+
+
+@pytest.fixture
+def by_fsspec(monkeypatch):
+    """HTTP URLs that fsspec reads, which compares no versions."""
+    monkeypatch.setitem(conf, "http", {"simple_links": True})
+
+
+def test_of_a_store_that_compares_no_versions_the_version_is_checked_before_and_after(
+    bucket, by_fsspec
+):
+    bucket.objects["data/a.jsonl"] = b'{"n": 1}\n' * 50_000
+    url = f"{bucket.url}/data/a.jsonl"
+    assert not pins(url)
+    lines = Dataset.json_lines(url)
+    assert len(list(lines)) == 50_000
+
+    iterator = iter(lines)
+    next(iterator)
+    bucket.objects["data/a.jsonl"] = b'{"n": 2}\n' * 50_000
+
+    with pytest.raises(FileChanged, match="was changed since it was listed"):
+        list(iterator)
 
 
 def test_a_listing_that_tells_a_size_only_has_the_size_compared():

@@ -114,18 +114,19 @@ class RangedFile(io.RawIOBase):
         for (begin, stop), data in self._blocks.items():
             if begin <= at < stop:
                 return begin, data
-        begin = at // BLOCK * BLOCK
-        stop = min(-(-(at + wanted) // BLOCK) * BLOCK, begin + PIECE, self._size)
-        if at < self._start < stop:
-            stop = self._start
+        begin, end = at // BLOCK * BLOCK, min(-(-(at + wanted) // BLOCK) * BLOCK, self._size)
+        if at < self._start < end:
+            end = self._start
         if begin < self._stop <= at:
             begin = self._stop
-        key = PartKey(self._url, self._version, begin, stop)
-        data = _waited(read_soon(key, self._budget))
-        self._blocks[begin, stop] = data
-        while sum(map(len, self._blocks.values())) > _KEPT and len(self._blocks) > 1:
+        starts = range(begin, end, PIECE)[:AHEAD]
+        keys = [PartKey(self._url, self._version, i, min(i + PIECE, end)) for i in starts]
+        futures = [read_soon(key, self._budget) for key in keys]
+        blocks = {(key.start, key.stop): _waited(f) for key, f in zip(keys, futures, strict=True)}
+        self._blocks |= blocks
+        while sum(map(len, self._blocks.values())) > _KEPT and len(self._blocks) > len(blocks):
             self._blocks.popitem(last=False)
-        return begin, data
+        return begin, blocks[begin, keys[0].stop]
 
 
 @lru_cache(maxsize=1024)

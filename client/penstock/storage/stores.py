@@ -84,6 +84,12 @@ def store_of(url: str) -> FileStore:
     return _FsspecStore(url)
 
 
+def pins(url: str) -> bool:
+    """Return whether the store of *url* compares the version of a file with each answer."""
+    address = address_of(url)
+    return address is not None and by_obstore(address)
+
+
 def by_obstore(address: Address) -> bool:
     """Return whether obstore reads *address*: it is installed, and fsspec has no settings for it.
 
@@ -271,7 +277,7 @@ def _answer(text: str) -> str:
 
 
 class _FsspecStore:
-    """A file that fsspec reads. It compares no versions: its reader checks the file's first."""
+    """A file that fsspec reads. It compares no versions: see `pins`."""
 
     def __init__(self, url: str) -> None:
         from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it

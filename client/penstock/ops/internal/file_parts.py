@@ -288,8 +288,8 @@ class _PartsIterator(RowsIterator):
         return True
 
     def _check_end(self) -> None:
-        """Check that nobody wrote to a local file while it was read."""
-        if not stored_file.is_url(self._part.name):
+        """Check that nobody wrote to a file while it was read, if its store does not check that."""
+        if stored_file.may_change(self._part.name):
             try:
                 stored_file.check_version(self.op, self._part)
             except OSError as exc:
