@@ -254,8 +254,8 @@ class Regrouping(DatasetBase):
         """Shuffle all elements of a dataset with an index, without a buffer.
 
         The dataset must have an index: `range`, `from_tensor_slices`, `from_sequence`,
-        `from_tensors`, or files by `parquet`, `arrow`, `mds`, `webdataset` or `json_lines` that are
-        not compressed, with `take`, `skip`, `shard`, `enumerate`, `zip` and `concatenate` of these.
+        `from_tensors`, or files that are not compressed (all kinds except CSV), with `take`,
+        `skip`, `shard`, `enumerate`, `zip` and `concatenate` of these.
         Penstock shuffles the indices and fetches the elements by them. A `map` (and `prefetch`,
         `with_options`, `assert_cardinality`) before the shuffle runs after it: its ``rng`` depends
         on the position in the new order.

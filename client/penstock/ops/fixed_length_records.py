@@ -8,11 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock import files
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock import files, stored_file
 from penstock.element import Element
 from penstock.file_parts import FilePart
 from penstock.ops.internal.compressed import by_suffix, compression_of
-from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
+from penstock.ops.internal.file_parts import (
+    BadRecordError,
+    NamedFiles,
+    PartReader,
+    Place,
+    RefusalError,
+)
 from penstock.ops.internal.record_parts import RecordReader
 from penstock.options import check_count
 
@@ -40,6 +49,27 @@ class FixedLengthRecords(NamedFiles):
         """See `NamedFiles.is_divided`."""
         return not self.compression
 
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return not self.compression
+
+    @property
+    def index_name(self) -> str:
+        """See `FileSource.index_name`."""
+        return f"{self.op}({self.nbytes}, {self.header}, {self.footer})"
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        stored_file.check_version(self.op, part)
+        nbytes, stop = self.nbytes, part.size - self.footer
+        if by_suffix(part.name) or not part.version or (stop - self.header) % nbytes:
+            raise RefusalError(
+                f"{self.op}: {part.name} ({part.size} bytes) has no index: it is compressed, or "
+                "records do not fill it between header and footer: use shuffle(buffer_size)"
+            )
+        return np.arange(self.header, stop, nbytes, dtype=np.int64)
+
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""
         return _FixedReader(self, part, place)
@@ -60,6 +90,11 @@ class _FixedReader(RecordReader):
         """See `RecordReader.begin`."""
         self.byte = self._first(self.part.start) if self.part.start else self._node.header
         self.resume()
+
+    def move(self, place: Place) -> None:
+        """See `PartReader.move`."""
+        super().move(place)
+        self._ahead = b""
 
     def _first(self, byte: int) -> int:
         """Return where the first record begins at *byte* or after it, or the footer."""

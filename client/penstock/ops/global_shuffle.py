@@ -29,7 +29,7 @@ from penstock.graph.traversal import check_extent, rewritten, topological_order
 from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
 from penstock.ops.internal.file_index import FileItems, indexed
-from penstock.ops.internal.file_parts import PartsSource
+from penstock.ops.internal.file_parts import FileSource
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
@@ -214,7 +214,7 @@ def globally_shuffled(node: Node, seed: int | None, reshuffle: bool) -> Node:
 
 
 def _with_index(node: Node) -> Node:
-    return indexed(node) if isinstance(node, PartsSource) and node.has_index else node
+    return indexed(node) if isinstance(node, FileSource) and node.has_index else node
 
 
 def files_in(node: Node) -> list[FileItems]:

@@ -10,11 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock import files
 from penstock.element import Element
 from penstock.errors import DatasetError
 from penstock.file_parts import FilePart
 from penstock.graph.node import added
+from penstock.ops.internal.file_index import starts_of_lines
 from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
 from penstock.ops.internal.line_parts import LineReader
 
@@ -36,6 +40,15 @@ class TextLines(NamedFiles):
                 f"{self.errors!r}"
             )
         object.__setattr__(self, "files", files.names("text_lines", "files", self.files))
+
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return True
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        return starts_of_lines(self.op, part)
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""

@@ -11,11 +11,20 @@ import io
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, cast
 
-from penstock import files
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock import files, stored_file
 from penstock.element import Element
 from penstock.file_parts import FilePart
 from penstock.ops.internal.compressed import GUESSED, compression_of
-from penstock.ops.internal.file_parts import BadRecordError, NamedFiles, PartReader, Place
+from penstock.ops.internal.file_parts import (
+    BadRecordError,
+    NamedFiles,
+    PartReader,
+    Place,
+    RefusalError,
+)
 from penstock.ops.internal.record_parts import RecordReader
 from penstock.ops.internal.record_starts import (
     HEAD,
@@ -25,6 +34,9 @@ from penstock.ops.internal.record_starts import (
     masked,
     record_length,
 )
+
+_HEADERS = 1 << 13
+"""Bytes read at a time to find headers, which may lie far apart."""
 
 PIECE = 1 << 24
 """Bytes of a record that are read at a time: a length that was made up takes no memory."""
@@ -45,6 +57,27 @@ class TFRecords(NamedFiles):
     def is_divided(self) -> bool:
         """See `NamedFiles.is_divided`."""
         return not self.compression
+
+    @property
+    def has_index(self) -> bool:
+        """See `FileSource.has_index`."""
+        return not self.compression
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """See `FileSource.index`."""
+        starts, at = list[int](), 0
+        with stored_file.open_part(self.op, part, _HEADERS, in_order=False) as file:
+            while head := file.read(HEAD):
+                length = record_length(head)
+                if length is None:
+                    raise RefusalError(
+                        f"{self.op}: {part.name} has no record at byte {at}: it is compressed, or "
+                        "damaged: use shuffle(buffer_size)"
+                    )
+                starts.append(at)
+                at += HEAD + length + TAIL
+                file.seek(at)
+        return np.array(starts, np.int64)
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""

@@ -54,7 +54,7 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class UsedGlobal:
     """A global that a function uses; through local modules, down to another value."""
 
     chain: Chain
@@ -90,7 +90,7 @@ def uses(code: CodeType) -> Uses:
     )
 
 
-def references(code: CodeType, names: Mapping[str, Any]) -> Iterator[Reference]:
+def references(code: CodeType, names: Mapping[str, Any]) -> Iterator[UsedGlobal]:
     """Yield what *code* uses of its globals, *names*; each path once, in order.
 
     Names that it assigns itself are left out, and those that describe the place of its module.
@@ -127,14 +127,14 @@ def local_imports(
         yield module, each.names
 
 
-def _follow(chain: Chain, value: Any) -> Reference:
+def _follow(chain: Chain, value: Any) -> UsedGlobal:
     through = []
     at = 1
     while at < len(chain) and is_local_module(value):
         through.append((value, chain[at]))
         value = getattr(value, chain[at], None)
         at += 1
-    return Reference(chain[:at], value, tuple(through))
+    return UsedGlobal(chain[:at], value, tuple(through))
 
 
 def _attributes(done: Sequence[Step], at: int) -> Iterator[str]:

@@ -25,10 +25,7 @@ from tests.ops.internal.test_file_parts import KINDS, Kind, run, write_mds
 from tests.sent_definitions import travelled
 
 INDEXED = {
-    **{
-        name: KINDS[name]
-        for name in ("json_lines", "webdataset", "parquet", "arrow", "array_records")
-    },
+    **{name: kind for name, kind in KINDS.items() if name != "csv"},
     "lazy": replace(
         KINDS["webdataset"],
         make=lambda files: Dataset.webdataset(files, lazy=True),
@@ -36,7 +33,6 @@ INDEXED = {
     ),
     "mds": Kind(lambda path: Dataset.mds(path.parent), write_mds, lambda e: int(e["n"])),
 }
-ONE_FILE = {"mds"}
 
 
 @pytest.fixture(params=INDEXED)

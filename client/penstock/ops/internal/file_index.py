@@ -33,9 +33,9 @@ from penstock.graph.node import Node
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_parts import (
     START,
+    FileSource,
     KeptGroups,
     PartReader,
-    PartsSource,
     Place,
     RefusalError,
 )
@@ -68,7 +68,7 @@ _MOST_AHEAD = 1 << 16
 class FileItems(Items):
     """All elements of the files *names* of *source*: parts that are whole files, with versions."""
 
-    source: PartsSource
+    source: FileSource
     names: tuple[str, ...]
     counts: tuple[int, ...]
     """How many elements each file has."""
@@ -207,7 +207,7 @@ def size(index: Index) -> int:
     return len(index) if index.ndim == 1 else int(index[:, 1].sum())
 
 
-def indexed(node: PartsSource) -> Node:
+def indexed(node: FileSource) -> Node:
     """Return the elements of the files of *node* as a source with an index.
 
     It lists the files and makes the indexes that are not kept from an earlier time.
@@ -222,13 +222,13 @@ def indexed(node: PartsSource) -> Node:
     return SequenceNode(FileItems(node, names, counts), sum(counts))
 
 
-def _count(node: PartsSource, name: str) -> int:
+def _count(node: FileSource, name: str) -> int:
     part = FilePart.of(name)
     with _as_said(node.op, part):
         return size(index_of(node, part))
 
 
-def index_of(source: PartsSource, part: FilePart) -> Index:
+def index_of(source: FileSource, part: FilePart) -> Index:
     """Return the index of the whole file *part*, which may be kept from an earlier time."""
     kept = _folder() / f"{_key(source, part)}.npy" if part.version else None
     if kept is not None:
@@ -248,8 +248,8 @@ def _folder() -> Path:
     return Path(base) / "penstock" / "indexes"
 
 
-def _key(source: PartsSource, part: FilePart) -> str:
-    text = f"1\0{source.op}\0{part.name}\0{part.version}".encode("utf-8", "surrogateescape")
+def _key(source: FileSource, part: FilePart) -> str:
+    text = f"1\0{source.index_name}\0{part.name}\0{part.version}".encode("utf-8", "surrogateescape")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 

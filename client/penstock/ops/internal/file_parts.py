@@ -139,6 +139,24 @@ class FileSource(Node):
     def units(self) -> FilePattern:
         """See `Node.units`."""
 
+    @property
+    def has_index(self) -> bool:
+        """Whether any element can be read by itself: `index` and `PartReader.pick` work."""
+        return False
+
+    @property
+    def index_name(self) -> str:
+        """What tells an index from that of other sources which read the same file."""
+        return self.op
+
+    def index(self, part: FilePart) -> NDArray[np.int64]:
+        """Return the index of the whole file *part*; see `penstock.ops.internal.file_index`.
+
+        Raises:
+            RefusalError: when this file cannot have one.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """Open *part* at *place*."""
@@ -189,19 +207,6 @@ class PartsSource(FileSource):
     def some(self, cut: SourceSlice) -> Self:
         """See `FileSource.some`."""
         return replace(self, pattern=replace(self.pattern, cuts=(*self.pattern.cuts, cut)))
-
-    @property
-    def has_index(self) -> bool:
-        """Whether any element can be read by itself: `index` and `PartReader.pick` work."""
-        return False
-
-    def index(self, part: FilePart) -> NDArray[np.int64]:
-        """Return the index of the whole file *part*; see `penstock.ops.internal.file_index`.
-
-        Raises:
-            RefusalError: when this file cannot have one.
-        """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
