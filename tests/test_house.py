@@ -147,9 +147,8 @@ TRIED_THROUGH = {
 OF_THE_WHOLE = {"tests/test_ci_run.py", "tests/test_house.py", "tests/test_package.py"}
 """Tests in folders of packages that are of no single module."""
 
-TWICE = {"Loader", "Reference", "Tick"}
-"""Classes that there are two of: each core of a service has its clock, a framework its loader. One
-`Reference` stands for bytes in a file, and one for what a pickled function needs."""
+TWICE = {"Loader", "Tick"}
+"""Classes that there are two of: each core of a service has its clock, a framework its loader."""
 
 LINES, LONG = 400, set()
 """How long a module may be, and those that are to shrink."""
