@@ -60,9 +60,11 @@ def test_other_errors_of_opening_stay_what_they_are(tmp_path):
     saved = open_root(node, Context.local(1)).mark()(0)
     file.unlink()
 
-    for state in (None, saved):
-        with pytest.raises(MissingFile):
-            open_root(node, Context.local(1), state)
+    with pytest.raises(MissingFile):
+        next_block = open_root(node, Context.local(1)).block(1)
+        list(next_block)
+    with pytest.raises(StateError, match="have changed since the state was saved"):
+        open_root(node, Context.local(1), saved)
 
 
 def test_a_first_pass_begins_with_the_log():

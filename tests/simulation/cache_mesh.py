@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openings import opening
-
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode, TaskId
 from simulation.cache_ledger import CacheLedger, TrainerTaken
@@ -16,6 +14,7 @@ from simulation.runner import Work
 from simulation.torment import AFTERMATH, Torment
 from simulation.worker import VERSIONS, SimWorker
 from simulation.world import LawBroken, Process
+from tests.openings import opening
 
 PATIENCE = 300.0
 """Passes that take longer have hung."""

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from openings import opening
-
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode
@@ -19,6 +17,7 @@ from simulation.runner import Work
 from simulation.torment import Torment
 from simulation.worker import VERSIONS
 from simulation.world import LawBroken, Process
+from tests.openings import opening
 
 PATIENCE = 200.0
 """A pass that takes longer has hung."""

@@ -8,8 +8,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from random import Random
 
-from openings import changed
-
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
@@ -21,6 +19,7 @@ from simulation.pipeline import Element
 from simulation.plan import Plan
 from simulation.reader import SimReader
 from simulation.world import LawBroken, Process
+from tests.openings import changed
 
 NONE: Mapping[int, int] = {}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from openings import opening
-
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock_dispatcher.core import rounds_record
@@ -17,6 +15,7 @@ from simulation.runner import Work
 from simulation.torment import Torment
 from simulation.worker import VERSIONS, SimWorker
 from simulation.world import LawBroken, Process
+from tests.openings import opening
 
 PATIENCE = 200.0
 """A pass that takes longer has hung."""

@@ -239,12 +239,10 @@ def _lists(node: Node, *, mapped: bool = False) -> bool:
     return isinstance(node, kinds) and all(_lists(below, mapped=mapped) for below in node.inputs)
 
 
-_READERS = {name for name, kind in OPERATORS.items() if issubclass(kind, FileSource)}
-
-
 def _reads_files(fn: Any) -> bool:
     """Return whether *fn*, which makes datasets of elements, is seen to read files."""
-    return not _READERS.isdisjoint(_names(fn))
+    kinds = (OPERATORS.get(name, Node) for name in _names(fn))  # a source is loaded when it is used
+    return any(issubclass(kind, FileSource) for kind in kinds)
 
 
 def _names(fn: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.errors import ConfigError, DatasetError, JournalError, Refused, StoreFull
+from penstock.errors import ConfigError, JournalError, Refused, StoreFull
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher.config import DispatcherConfig
@@ -303,16 +303,6 @@ async def test_a_listing_is_released_when_what_no_longer_refers_to_it_is_written
         async with asyncio.timeout(20):
             await journal._settled.wait()
         assert released == [{digest}, set()]
-
-
-async def test_a_name_with_a_zero_byte_is_refused(config):
-    async with living(config) as (api, _):
-        dataset = Dataset.text_lines(["/a\0b"])
-        name = await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-        request = opening(VERSIONS, name, Mode.DYNAMIC, "j", 1, Codec.NONE)
-
-        with pytest.raises(DatasetError, match=r"'/a\\x00b'.*zero byte"):
-            await api.open_iteration(request)
 
 
 async def test_the_order_of_the_next_pass_is_made_in_a_thread_while_this_one_is_read(

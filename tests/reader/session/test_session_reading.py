@@ -133,7 +133,8 @@ def test_a_dataset_that_is_read_by_an_id_registers_nothing(fake):
             iter(dataset)
         assert numbers(dataset) == [0, 1, 2]
 
-        asked = [(one.dataset_id, one.dataset, one.repetition) for one in mesh.dispatcher.opened]
+        opened = [(one.parameters, one.repetition) for one in mesh.dispatcher.opened]
+        asked = [(it.dataset_id, it.dataset, number) for it, number in opened]
         assert asked == [("three", definition.fingerprint, number) for number in (1, 2)]
         assert not mesh.dispatcher.registered
 

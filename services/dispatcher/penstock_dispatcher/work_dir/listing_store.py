@@ -18,7 +18,6 @@ from penstock.errors import ConfigError, DatasetError, JournalError, PenstockErr
 from penstock.protocol.splits import FilePattern
 from penstock_dispatcher.core.events import ListSourceFiles, OpenIteration
 from penstock_dispatcher.core.listings import (
-    SEPARATOR,
     ListingOutline,
     is_whole,
     outline,
@@ -197,8 +196,4 @@ async def listed(wanted: ListSourceFiles) -> OpenIteration:
 def _listed(pattern: FilePattern, names: tuple[str, ...] | None, seeds: tuple[int, ...]) -> Listed:
     if names is None:
         names = files.listing("list_files", pattern)
-        zero = SEPARATOR.decode()
-        odd = next((name for name in names if zero in name), None)
-        if odd is not None:
-            raise DatasetError(f"list_files: no file is named {odd!r}: it has a zero byte")
     return Listed(names, outline(names), {seed: files.order(names, seed) for seed in seeds})
