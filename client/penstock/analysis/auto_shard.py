@@ -241,8 +241,8 @@ def _lists(node: Node, *, mapped: bool = False) -> bool:
 
 def _reads_files(fn: Any) -> bool:
     """Return whether *fn*, which makes datasets of elements, is seen to read files."""
-    kinds = (OPERATORS.get(name, Node) for name in _names(fn))  # a source is loaded when it is used
-    return any(issubclass(kind, FileSource) for kind in kinds)
+    kinds = map(OPERATORS.get, _names(fn))  # a source is loaded when it is used
+    return any(kind is not None and issubclass(kind, FileSource) for kind in kinds)
 
 
 def _names(fn: Any) -> Iterator[str]:
