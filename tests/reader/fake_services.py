@@ -30,6 +30,10 @@ from penstock.wire.dispatcher import dispatcher_handlers
 from penstock.wire.worker import encode_reply, worker_handlers
 from tests.reader.produced_task import ProducedTask
 
+HINT_LASTS = 1.0
+"""Seconds after which a reader's hint that its loop waits counts no more, as a worker forgets it.
+It can cross the elements that the loop then takes. A loop that goes on waiting says so again."""
+
 
 class Thread:
     """An event loop in a thread, for as long as a test lasts."""
@@ -141,6 +145,8 @@ class Worker:
         async for request in requests:
             assert isinstance(request, Ack)
             source.hear(reader, request, out)
+            if not request.acked and not request.credit:
+                asyncio.get_running_loop().call_later(HINT_LASTS, source.forget_hint, reader)
             self.serve(source)
 
     def serve(self, source):

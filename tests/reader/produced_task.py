@@ -70,6 +70,11 @@ class ProducedTask:
             self.streams.pop(reader, None)
             self.streams[reader] = ReaderStream(message.subscription, message.credit, out)
 
+    def forget_hint(self, reader):
+        """Take a reader's loop for busy, until it says that it waits."""
+        if reader in self.streams:
+            self.streams[reader].waits = False
+
     def ack(self, numbers):
         self.acked = self.acked | numbers
         for reader, held in self.held.items():
