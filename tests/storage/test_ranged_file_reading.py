@@ -79,7 +79,7 @@ def test_a_state_continues_in_the_middle_of_an_object(bucket, lines):
     taken += [int(e["n"]) for e in lines.iterator(state)]
 
     assert taken == list(range(COUNT))
-    assert bucket.sent - before < 0.8 * total(bucket)
+    assert bucket.sent - before < 0.9 * total(bucket)  # 0.69, and pieces that were on their way
 
 
 def times(bucket, lines):

@@ -10,11 +10,11 @@ The cache never makes a read fail. If the disk is full or broken, reads go to th
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -29,6 +29,9 @@ from penstock.storage.cache_folder import CacheFolder, FileCacheSettings
 from penstock.storage.cache_index import CacheIndex
 from penstock.storage.counts import count
 from penstock.storage.part_key import PartKey
+
+if sys.platform != "win32":
+    import fcntl
 
 log = logging.getLogger("penstock.storage")
 

@@ -51,7 +51,8 @@ def _forget() -> None:
     _ahead.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+    os.register_at_fork(after_in_child=_forget)
 
 
 def read_soon(key: PartKey, budget: RetryBudget) -> Future[bytes]:

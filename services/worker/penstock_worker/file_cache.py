@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
+import sys
 from pathlib import Path
 
 from penstock.runtime.settings import to_env
@@ -12,6 +12,9 @@ from penstock.storage.cache_index import CacheTotals
 from penstock_worker.config import WorkerConfig
 from penstock_worker.runner import landlock
 from penstock_worker.runner.confinement import Confinement
+
+if sys.platform != "win32":
+    import pwd
 
 
 def with_file_cache(confinement: Confinement, config: WorkerConfig) -> Confinement:

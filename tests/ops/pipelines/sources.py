@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
-from array_record.python.array_record_module import ArrayRecordWriter
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
@@ -179,13 +178,6 @@ def write_arrow(file, own):
     feather.write_feather(pa.table({"n": pa.array(own, pa.int64())}), str(file), chunksize=2)
 
 
-def write_array_record(file, own):
-    writer = ArrayRecordWriter(str(file), "group_size:2")
-    for n in own:
-        writer.write(str(n).encode())
-    writer.close()
-
-
 def write_tar(file, own):
     with tarfile.open(file, "w") as tar:
         for n in own:
@@ -199,7 +191,6 @@ WRITE = {
     "parquet": (write_parquet, Dataset.parquet),
     "arrow": (write_arrow, Dataset.arrow),
     "webdataset": (write_tar, Dataset.webdataset),
-    "array_records": (write_array_record, Dataset.array_records),
 }
 
 
@@ -225,9 +216,7 @@ def in_parts(draw, kind):
     def make():
         node = WRITE[kind][1](names).node
         parted = replace(node, pattern=replace(node.pattern, part_bytes=nbytes))
-        return Dataset(parted).map(
-            lambda element: int(element if kind == "array_records" else element["n"])
-        )
+        return Dataset(parted).map(lambda element: int(element["n"]))
 
     return Pipeline(f"{kind}({names}, {nbytes})", make, numbers)
 
