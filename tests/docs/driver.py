@@ -71,5 +71,14 @@ def console(place, commands):
 
 
 def skips(needed):
-    """Say whether a block that needs a package cannot run, as that is not installed."""
-    return importlib.util.find_spec(needed) is None
+    """Say whether a block that needs a package cannot run, as that cannot be imported.
+
+    It may be installed without what it needs itself.
+    """
+    if importlib.util.find_spec(needed) is None:
+        return True
+    try:
+        importlib.import_module(needed)
+    except ImportError:
+        return True
+    return False
