@@ -62,7 +62,11 @@ class CacheIndex:
             sqlite3.Error: when it cannot be read or written, or is of another version.
         """
         self._db = sqlite3.connect(
-            file, PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=32
+            file,
+            timeout=PATIENCE,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=32,
         )
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -215,5 +219,5 @@ def totals_in(file: Path) -> CacheTotals:
     Raises:
         sqlite3.Error: when there is none, or it cannot be read.
     """
-    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", 0.0, uri=True)) as db:
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", timeout=0.0, uri=True)) as db:
         return CacheTotals(*db.execute("SELECT held, bound FROM totals").fetchone())
