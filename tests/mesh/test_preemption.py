@@ -41,6 +41,7 @@ TRAINER = """
                 handler.run(step)
                 if len(got) == 20:
                     print("READY", flush=True)
+                    sys.stdin.readline()  # all read before one can have read all
         except StopIteration:
             pass
         finally:
@@ -60,10 +61,13 @@ class Trainers:
             command = [sys.executable, str(self.script), self.target, str(self.folder), "2", name]
             env = {**os.environ, "PENSTOCK_NO_PLATFORM": "1"}
             self.running[name] = subprocess.Popen(
-                command, stdout=subprocess.PIPE, text=True, env=env
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
             )
         for name in names:
             assert "READY" in self.running[name].stdout.readline()
+        for name in names:
+            self.running[name].stdin.write("go\n")
+            self.running[name].stdin.flush()
 
     def ended(self, *names):
         codes = {}
@@ -87,6 +91,7 @@ class Trainers:
         for process in self.running.values():
             process.kill()
             process.wait()
+            process.stdin.close()
             process.stdout.close()
 
 

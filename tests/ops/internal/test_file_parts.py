@@ -28,6 +28,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.element import leaves
 from penstock.errors import DatasetError, FileChanged, MissingFile, StateError
 from penstock.file_parts import FilePart
+from penstock.ops.array_records import ArrayRecords
 from penstock.ops.internal.file_parts import NamedFiles
 from penstock.protocol.splits import Split
 
@@ -173,11 +174,19 @@ def searching_kind(request):
 
 
 def parted(dataset, nbytes):
-    """Return *dataset*, a source, with parts of about *nbytes*."""
+    """Return *dataset*, a source, with parts of about *nbytes* of a file of 100 short elements."""
     node = dataset.node
+    if isinstance(node, ArrayRecords):
+        nbytes *= 50  # padding makes its files so much larger
     if isinstance(node, NamedFiles):
         return Dataset(replace(node, part_bytes=nbytes))
     return Dataset(replace(node, pattern=replace(node.pattern, part_bytes=nbytes)))
+
+
+def rewrite(kind, path, numbers):
+    """Write *path* again, at another time: two writes in one tick of the kernel's clock share theirs."""
+    kind.write(path, numbers)
+    os.utime(path, ns=(7, 7))
 
 
 def units_of(dataset):
@@ -186,27 +195,28 @@ def units_of(dataset):
 
 @pytest.mark.parametrize("nbytes", [1, 300, 4000, 1 << 30])
 def test_parts_of_any_size_have_all_elements_in_the_order_of_the_file(kind, tmp_path, nbytes):
-    kind.write(tmp_path / "f", range(100))
+    numbers = range(12 if nbytes == 1 else 100)
+    kind.write(tmp_path / "f", numbers)
 
     dataset = parted(kind.make(tmp_path / "f"), nbytes)
 
-    assert [kind.number(each) for each in dataset] == list(range(100))
+    assert [kind.number(each) for each in dataset] == list(numbers)
     if nbytes == 300:
         assert len(units_of(dataset)) > 5
 
 
 @pytest.mark.parametrize("nbytes", [200, 1 << 30])
 def test_states_are_exact_at_each_element(kind, check_states, tmp_path, nbytes):
-    kind.write(tmp_path / "a", range(23))
+    kind.write(tmp_path / "a", range(11))
     kind.write(tmp_path / "b", range(0))
-    kind.write(tmp_path / "c", range(23, 30))
+    kind.write(tmp_path / "c", range(11, 15))
 
     whole = check_states(
         lambda: parted(kind.make([tmp_path / "a", tmp_path / "b", tmp_path / "c"]), nbytes),
         blocks=(1, 3, 64),
     )
 
-    assert len(whole) == 30
+    assert len(whole) == 15
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7])
@@ -253,7 +263,7 @@ def test_a_file_that_is_replaced_in_mid_run_is_an_error_that_names_it(kind, tmp_
     iterator = parted(kind.make(tmp_path / "f"), 300).iterator()
     next(iterator)
 
-    kind.write(tmp_path / "f", range(500, 600))
+    rewrite(kind, tmp_path / "f", range(500, 600))
 
     with pytest.raises(FileChanged, match=rf"{tmp_path}/f was changed since it was listed"):
         list(iterator)
@@ -334,7 +344,7 @@ def test_a_state_of_other_files_is_refused(kind, tmp_path):
     iterator = kind.make(tmp_path / "f").iterator()
     next(iterator)
     state = iterator.state()
-    kind.write(tmp_path / "f", range(12))
+    rewrite(kind, tmp_path / "f", range(12))
 
     with pytest.raises(StateError, match=r"have changed since the state was saved"):
         next(kind.make(tmp_path / "f").iterator(state))
