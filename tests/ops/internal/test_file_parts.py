@@ -184,7 +184,7 @@ def parted(dataset, nbytes):
 
 
 def rewrite(kind, path, numbers):
-    """Write *path* again, at another time: two writes in one tick of the kernel's clock share theirs."""
+    """Write *path* again, at another time: all writes in one tick of the clock have one time."""
     kind.write(path, numbers)
     os.utime(path, ns=(7, 7))
 
