@@ -47,7 +47,7 @@ def test_a_remote_file_is_read_whole_by_its_first_part(file):
 
     remote = fsspec.filesystem("memory")
     remote.pipe("/records", file.read_bytes())
-    dataset = parted(Dataset.array_records("memory://records"), 100_000)
+    dataset = parted(Dataset.array_records("memory://records"), 2_000)
 
     assert len(units_of(dataset)) > 3
     assert list(dataset) == RECORDS
