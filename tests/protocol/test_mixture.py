@@ -1,0 +1,221 @@
+"""The turns of a mixture, in closed form, are those of a walk from the first turn on."""
+
+from fractions import Fraction
+from itertools import cycle, islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import DatasetError
+from penstock.protocol.mixture import (
+    MOST_PARTS,
+    STAIRS,
+    Turns,
+    WeightStage,
+    changed,
+    decode,
+    encode,
+    parts_of,
+    stages_of,
+)
+from penstock.protocol.turn_pattern import pattern_of
+
+NAMES = ("web", "code", "wiki")
+FAR = 400
+"""How many turns tests look at."""
+
+
+def parts(count):
+    return st.tuples(*[st.integers(0, 7)] * count).filter(any)
+
+
+@st.composite
+def mixtures(draw):
+    count = draw(st.integers(1, 4))
+    begins = sorted(draw(st.sets(st.integers(1, 60), max_size=3)))
+    stages = tuple(WeightStage(begin, draw(parts(count))) for begin in [0, *begins])
+    sizes = tuple(draw(st.none() | st.integers(1, 30)) for _ in range(count))
+    stop = draw(st.sampled_from(["repeat", "first", "all", "drop"]))
+    epochs = None
+    if stop == "repeat":
+        epochs = tuple(draw(st.none() | st.integers(1, 3)) for _ in range(count))
+    return stages, sizes, stop, epochs, draw(st.integers(0, 2))
+
+
+def walked(stages, sizes, stop, epochs, seed):
+    """Yield the source of each turn, one turn after another, with nothing in closed form."""
+    count = len(sizes)
+    most = [1] * count if stop == "drop" else epochs or [None] * count
+    limits = [None if None in pair else pair[0] * pair[1] for pair in zip(sizes, most, strict=True)]
+    given, turn, pattern, now = [0] * count, 0, None, None
+    used = {s for s in range(count) if any(stage.parts[s] for stage in stages)}
+    while True:
+        stage = [each for each in stages if each.begin <= turn][-1]
+        live = tuple(
+            part if limit is None or taken < limit else 0
+            for part, limit, taken in zip(stage.parts, limits, given, strict=True)
+        )
+        if not any(live):
+            return
+        if now != (stage, live):
+            now, pattern = (stage, live), cycle(pattern_of(live, seed).sources)
+        source = next(pattern)
+        if stop == "first" and given[source] == sizes[source]:
+            return
+        given[source] += 1
+        turn += 1
+        yield source
+        last = stage is stages[-1]
+        if stop == "all" and all(
+            sizes[s] is not None and (given[s] >= sizes[s] or (last and not stage.parts[s]))
+            for s in used
+        ):
+            return
+
+
+@given(mixtures())
+def test_sources_counts_and_the_length_are_those_of_a_walk(mixture):
+    turns, expected = Turns(*mixture), list(islice(walked(*mixture), FAR))
+    if mixture[2] == "all" and len(turns.sources(0, FAR)) != len(expected):
+        # The walk ends when the last stage begins, if a source that is left out then is the last.
+        assert expected[: turns.length] == list(turns.sources(0, FAR))
+        return
+
+    assert list(turns.sources(0, FAR)) == expected
+    assert len(expected) == FAR or turns.length == len(expected)
+    for turn in range(0, FAR, 23):
+        seen = expected[:turn]
+        assert turns.counts(turn) == tuple(seen.count(s) for s in range(len(mixture[1])))
+
+
+@given(mixtures(), st.integers(0, 200), st.integers(0, 200))
+def test_any_slice_gives_the_same_sources(mixture, start, length):
+    turns = Turns(*mixture)
+
+    assert (
+        list(turns.sources(start, start + length)) == list(turns.sources(0, FAR))[start:][:length]
+    )
+    differences = [
+        b - a for a, b in zip(turns.counts(start), turns.counts(start + length), strict=True)
+    ]
+    seen = list(turns.sources(start, start + length))
+    assert differences == [seen.count(s) for s in range(len(differences))]
+
+
+@given(mixtures())
+def test_the_turn_of_an_element_is_the_one_that_takes_it(mixture):
+    turns = Turns(*mixture)
+    seen = list(turns.sources(0, FAR))
+
+    for source in range(len(mixture[1])):
+        at = [turn for turn, each in enumerate(seen) if each == source]
+        assert [turns.turn_of(source, element) for element in range(len(at))] == at
+        if turns.length is not None and turns.length <= FAR:
+            assert turns.turn_of(source, len(at)) is None
+
+
+@given(mixtures())
+def test_each_stage_keeps_the_shares_of_each_prefix(mixture):
+    stages, sizes, *_, seed = mixture
+    turns = Turns(stages, [None] * len(sizes), seed=seed)
+
+    for stage, end in zip(stages, [*(each.begin for each in stages[1:]), FAR], strict=True):
+        before = turns.counts(stage.begin)
+        for turn in range(stage.begin, end + 1, 3):
+            for part, one, other in zip(stage.parts, before, turns.counts(turn), strict=True):
+                share = Fraction(part, sum(stage.parts))
+                assert abs(other - one - (turn - stage.begin) * share) < 1
+
+
+def test_a_source_repeats_at_the_turn_that_takes_its_first_element_again():
+    turns = Turns([WeightStage(0, (1, 3))], (4, 100))
+
+    first = turns.next_repeat(0)
+
+    assert turns.counts(first)[0] == 4
+    assert turns.sources(first, first + 1)[0] == 0
+    assert turns.next_repeat(0, first) == first
+    assert turns.counts(turns.next_repeat(0, first + 1))[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({"web": 0.7, "code": 0.2, "wiki": 0.1}, (7, 2, 1)),
+        ({"web": 3, "code": 1}, (3, 1, 0)),
+        ({"wiki": 0.5}, (0, 0, 1)),
+        ({"web": 1e-3, "code": 1 - 1e-3}, (1, 999, 0)),
+    ],
+)
+def test_decimal_weights_are_kept_exactly(weights, expected):
+    assert parts_of(weights, NAMES) == expected
+
+
+def test_finer_weights_are_rounded_and_each_positive_one_has_a_turn():
+    made = parts_of({"web": 1 / 3, "code": 2 / 3, "wiki": 1e-9}, NAMES)
+
+    assert sum(made) == MOST_PARTS
+    assert made[2] == 1
+    assert abs(made[0] - MOST_PARTS / 3) < 2
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf"), "much", None])
+def test_a_weight_that_is_no_finite_number_of_at_least_0_is_refused(weight):
+    with pytest.raises(DatasetError, match="the weight of 'code' must be a finite number"):
+        parts_of({"web": 1, "code": weight}, NAMES)
+
+
+def test_weights_that_are_all_zero_are_refused():
+    with pytest.raises(DatasetError, match="at least one weight must be positive"):
+        parts_of({"web": 0, "code": 0}, NAMES)
+
+
+def test_a_weight_of_an_unknown_source_is_refused_with_the_names_there_are():
+    with pytest.raises(DatasetError, match="source 'books'; there are 'web', 'code', 'wiki'"):
+        parts_of({"books": 1}, NAMES)
+
+
+@given(parts(3), parts(3), st.integers(1, 5000), st.integers(0, 5000))
+def test_a_linear_schedule_follows_its_line(first, last, end, turn):
+    one, other = (dict(zip(NAMES, each, strict=True)) for each in (first, last))
+    stages = stages_of([(0, one), (end, other)], NAMES)
+    turns = Turns(stages, (None,) * 3)
+
+    assert len(stages) <= STAIRS + 1
+    assert stages[-1].begin == end
+    turn = min(turn, end)
+    for s in range(3):
+        a, b = Fraction(first[s], sum(first)), Fraction(last[s], sum(last))
+        wanted = a * turn + (b - a) * turn * turn / (2 * end)
+        stair = Fraction(end, STAIRS)
+        assert abs(turns.counts(turn)[s] - wanted) <= 3 + stair / STAIRS
+
+
+@pytest.mark.parametrize(
+    "points",
+    [[(5, {"web": 1})], [(0, {"web": 1}), (0, {"code": 1})], []],
+)
+def test_points_that_do_not_begin_at_turn_0_and_grow_are_refused(points):
+    with pytest.raises(DatasetError, match="begin at turn 0 and grow"):
+        stages_of(points, NAMES)
+
+
+@pytest.mark.parametrize("points", ["web", [{"web": 1}], [("0", {"web": 1})], [(0, 1)], [0.5]])
+def test_weights_of_another_form_are_refused(points):
+    with pytest.raises(DatasetError, match="weights must be"):
+        stages_of(points, NAMES)
+
+
+@given(mixtures())
+def test_stages_come_back_from_a_text(mixture):
+    assert decode(encode(mixture[0])) == mixture[0]
+
+
+def test_a_change_takes_the_place_of_all_that_was_planned_from_its_turn_on():
+    planned = stages_of([(0, {"web": 1}), (100, {"code": 1})], NAMES)
+
+    now = changed(planned, 50, (0, 0, 1))
+
+    assert now[-1] == WeightStage(50, (0, 0, 1))
+    assert now[:-1] == tuple(each for each in planned if each.begin < 50)
