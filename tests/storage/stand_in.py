@@ -21,9 +21,11 @@ class Bucket:
 
     objects: dict[str, bytes] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-    """Of the next GETs, one for each: "" is none; else "403", "503", "cut", "short", "late"."""
+    """Of the next GETs: "" is none; else "403", "503", "cut", "short", "wrong", "late"."""
     fault: object = None
     """A function of the number of a GET that returns its fault; it comes before `faults`."""
+    tag: object = None
+    """A function of an object that returns its entity tag; None is its MD5."""
     hidden: set[str] = field(default_factory=set)
     """Objects that are listed, but not there yet."""
     latency: float = 0.0
@@ -67,7 +69,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if data is None or self.name in self.bucket.hidden:
             self.answer(404, b"")
         else:
-            self.answer(200, data, {"ETag": tag(data)}, head=True)
+            self.answer(200, data, {"ETag": self.tag(data)}, head=True)
+
+    def tag(self, data):
+        return tag(data) if self.bucket.tag is None else self.bucket.tag(data)
 
     @property
     def name(self):
@@ -98,7 +103,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = self.bucket.objects.get(self.name)
         if data is None or self.name in self.bucket.hidden:
             fault = fault if fault.isdigit() else "404"
-        elif self.headers.get("If-Match") not in (None, tag(data)):
+        elif self.headers.get("If-Match") not in (None, self.tag(data)):
             fault = "412"
         if fault.isdigit():
             self.error(int(fault))
@@ -107,11 +112,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = data[int(start) : int(last) + 1]
         with self.bucket.lock:
             self.bucket.ranges.append((self.name, f"{start}-{last}"))
+        if fault == "wrong":
+            body = self.wrong(body)
         headers = {
-            "ETag": tag(data),
+            "ETag": self.tag(data),
             "Content-Range": f"bytes {start}-{int(start) + len(body) - 1}/{len(data)}",
         }
         self.answer(206, body[:-3] if fault == "short" else body, headers, cut=fault == "cut")
+
+    def wrong(self, body):
+        return bytes([body[0] ^ 1]) + body[1:]
 
     def listing(self, query):
         self.bucket.seen["LIST"] += 1
@@ -128,7 +138,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             found = [key for key in found if "/" not in rest[key]]
         items = "".join(
             f"<Contents><Key>{escape(key)}</Key><LastModified>{WHEN}</LastModified>"
-            f"<ETag>{tag(data).replace(chr(34), '&quot;')}</ETag>"
+            f"<ETag>{self.tag(data).replace(chr(34), '&quot;')}</ETag>"
             f"<Size>{len(data)}</Size></Contents>"
             for key in found
             for data in [self.bucket.objects[f"{bucket}/{key}"]]

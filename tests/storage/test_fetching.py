@@ -1,14 +1,21 @@
+import hashlib
+import os
 import time
+from dataclasses import replace
 
 import pytest
 
 from penstock.errors import FileChanged
-from penstock.storage import retries
+from penstock.storage import fetching, retries
+from penstock.storage.cache_folder import CacheFolder
 from penstock.storage.counts import counted
+from penstock.storage.disk_cache import DiskCache
 from penstock.storage.fetching import file_info, hint, read_range, read_soon
 from penstock.storage.part_key import PartKey
+from penstock.storage.range_cache import use_cache
 from penstock.storage.retries import RetryBudget
-from tests.storage.stand_in import tag
+from penstock.storage.window import FIRST
+from tests.storage.stand_in import Handler, tag
 
 DATA = bytes(range(256)) * 40
 
@@ -36,9 +43,76 @@ def test_an_error_names_the_range_the_attempt_and_what_the_store_said(bucket, ke
 
     with pytest.raises(
         OSError,
-        match=r"s3://data/k, bytes 100 to 5,000, attempt 4: the server answered 500 .*it is so",
+        match=r"s3://data/k, bytes 100 to 5,000, attempt 4: the server answered 500 .*it is so.*"
+        r"Penstock does not try again: all retries of this part are used",
     ):
         read_range(key, RetryBudget(left=3))
+
+
+@pytest.fixture
+def whole(bucket, key):
+    return replace(key, start=0, stop=len(DATA))
+
+
+def test_wrong_bytes_of_the_right_length_are_read_again(bucket, whole):
+    bucket.faults = ["wrong"]
+
+    assert read_range(whole, RetryBudget()) == DATA
+    assert bucket.seen["GET"] == 2
+
+
+def test_wrong_bytes_never_reach_the_cache(bucket, whole, tmp_path):
+    bucket.faults = ["wrong"]
+    use_cache(DiskCache(CacheFolder(str(tmp_path), os.geteuid()).prepare(), 1 << 30))
+    try:
+        assert read_range(whole, RetryBudget()) == DATA
+        assert read_range(whole, RetryBudget()) == DATA
+    finally:
+        use_cache(None)
+    assert bucket.seen["GET"] == 2
+
+
+def test_bytes_that_are_wrong_in_another_way_each_time_are_an_error(bucket, whole, monkeypatch):
+    monkeypatch.setattr(Handler, "wrong", lambda _, body: os.urandom(8) + body[8:])
+    bucket.fault = lambda _: "wrong"
+
+    with pytest.raises(OSError, match=r"s3://data/k, .*attempt 3: .*bytes .* have another MD5"):
+        read_range(whole, RetryBudget(left=2))
+
+
+def test_a_tag_that_is_no_md5_costs_one_request_for_each_bucket(bucket, whole, caplog):
+    bucket.tag = lambda data: f'"{hashlib.md5(data + b"encrypted").hexdigest()}"'
+    key = replace(whole, version=f"{len(DATA)}.{bucket.tag(DATA).strip(chr(34))}")
+
+    assert [read_range(key, RetryBudget()) for _ in range(3)] == [DATA] * 3
+
+    assert bucket.seen["GET"] == 4
+    assert "The ETag of s3://data/k is not the MD5 of its bytes" in caplog.text
+
+
+def test_a_store_that_slows_one_prefix_down_slows_no_other(bucket):
+    data = DATA[:100]
+    bucket.objects |= {"data/a/k": data, "data/b/k": data}
+    version = f"100.{tag(data).strip(chr(34))}"
+    bucket.faults = ["503"]
+
+    for name in ("a", "b"):
+        read_range(PartKey(f"s3://data/{name}/k", version, 0, 100), RetryBudget())
+
+    (there,) = fetching._buckets.values()
+    assert there.window("a").limit < FIRST <= there.window("b").limit
+
+
+def test_a_bucket_with_many_prefixes_keeps_the_windows_in_use():
+    bucket = fetching._Bucket()
+    used = bucket.window("used")
+    used.start()
+
+    for i in range(3 * fetching._MOST_WINDOWS):
+        bucket.window(str(i))
+
+    assert bucket.window("used") is used
+    assert len(bucket._windows) <= fetching._MOST_WINDOWS
 
 
 def test_no_permission_is_told_at_once(bucket, key):

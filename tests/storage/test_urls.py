@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.storage.urls import Address, address_of, shown, without_secrets
+from penstock.storage.urls import Address, address_of, prefix_of, shown, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,17 @@ def test_an_object_of_a_store_has_an_address(url, address):
 )  # fmt: skip
 def test_other_urls_are_read_by_fsspec(url):
     assert address_of(url) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix"),
+    [
+        ("s3://b/train/x/k", "train"), ("gs://b/val/k", "val"), ("s3://b/k", ""),
+        ("https://host/a/k", ""),
+    ],
+)  # fmt: skip
+def test_an_object_store_counts_requests_by_the_first_part_of_the_key(url, prefix):
+    assert prefix_of(address_of(url)) == prefix
 
 
 def test_a_url_is_shown_without_what_may_be_a_credential():

@@ -7,6 +7,7 @@
   reads a URL. `listing`: the files that match a pattern.
 - `hedging`, `window`, `retries`: decide when to send a second request, how many run at once, and
   when to try again. They do no I/O.
+- `object_md5`: decides whether an answer has the bytes of its object.
 - `fetching`: reads a range with these. `ranged_file`: a remote file as Python reads files.
 - `counts`: requests, bytes, retries of this process.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
@@ -9,18 +10,21 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from penstock.errors import FileChanged
 from penstock.storage import retries
 from penstock.storage.counts import count
 from penstock.storage.hedging import HedgePolicy
+from penstock.storage.object_md5 import Md5Verdict, ObjectMd5
 from penstock.storage.part_key import PartKey
 from penstock.storage.range_cache import cached
-from penstock.storage.retries import ReadTrouble, RetryBudget
+from penstock.storage.retries import GivenUp, ReadTrouble, RetryBudget
 from penstock.storage.stores import FileStore, StoreError, store_of
 from penstock.storage.urls import shown
 from penstock.storage.window import RequestWindow
+
+log = logging.getLogger("penstock.storage")
 
 T = TypeVar("T")
 
@@ -37,7 +41,22 @@ class _Bucket:
 
     def __init__(self) -> None:
         self.ready = threading.Condition()
-        self.window, self.hedges = RequestWindow(), HedgePolicy()
+        self.hedges = HedgePolicy()
+        self.tells_md5 = True
+        """Whether entity tags may be checksums: until one is seen that is none."""
+        self._windows: dict[str, RequestWindow] = {}
+
+    def window(self, prefix: str) -> RequestWindow:
+        """Return the window of the requests for objects below *prefix*."""
+        with self.ready:
+            if prefix not in self._windows and len(self._windows) >= _MOST_WINDOWS:
+                busy = {name: each for name, each in self._windows.items() if each.running}
+                self._windows = busy
+            return self._windows.setdefault(prefix, RequestWindow())
+
+
+_MOST_WINDOWS = 1024
+"""How many windows a bucket may have before those without a request are forgotten."""
 
 
 _buckets: dict[str, _Bucket] = {}
@@ -118,7 +137,33 @@ def persist(url: str, request: Callable[[FileStore], T]) -> T:
 
 
 def _read(key: PartKey, budget: RetryBudget) -> bytes:
-    return _persist(key, budget, lambda store, bucket: _Race(store, bucket, key).run())
+    md5 = ObjectMd5.of(key)
+
+    def request(store: FileStore, bucket: _Bucket) -> bytes:
+        data = _Race(store, bucket, key).run()
+        if md5 is not None and bucket.tells_md5:
+            _check(md5, data, key, bucket)
+        return data
+
+    return _persist(key, budget, request)
+
+
+def _check(md5: ObjectMd5, data: bytes, key: PartKey, bucket: _Bucket) -> None:
+    match md5.verdict(data):
+        case Md5Verdict.RIGHT:
+            pass
+        case Md5Verdict.AGAIN:
+            raise StoreError(ReadTrouble.BROKEN, "the bytes that it sent have another MD5")
+        case Md5Verdict.NO_MD5:
+            bucket.tells_md5 = False
+            log.warning(
+                "The ETag of %s is not the MD5 of its bytes, which two answers agree on, so "
+                "objects of this bucket are read without this check. Objects that are encrypted "
+                "with KMS have such tags",
+                shown(key.url),
+            )
+        case never:
+            assert_never(never)
 
 
 def _persist(key: PartKey, budget: RetryBudget, request: Callable[[FileStore, _Bucket], T]) -> T:
@@ -138,20 +183,22 @@ def _persist(key: PartKey, budget: RetryBudget, request: Callable[[FileStore, _B
         now = time.monotonic()
         if failed.trouble is ReadTrouble.SLOW_DOWN:
             count(slow_downs=1)
+            window = bucket.window(store.prefix)
             with bucket.ready:
-                bucket.window.slow_down(sent, now)
-        wait = budget.wait(key.start, failed.trouble, now, random.random())
-        if wait is None:
+                window.slow_down(sent, now)
+        wait = budget.wait(key.start, failed.trouble, now, random.random(), spent=now - sent)
+        if isinstance(wait, GivenUp):
             break
         count(retries=1)
         time.sleep(wait)
-    raise _final(key, failed, attempt)
+    raise _final(key, failed, attempt, wait)
 
 
-def _final(key: PartKey, failed: StoreError, attempt: int) -> Exception:
+def _final(key: PartKey, failed: StoreError, attempt: int, given_up: GivenUp) -> Exception:
     """Return the error that says that *key* cannot be read."""
     part = f", bytes {key.start:,} to {key.stop:,}" if key.stop else ""
-    where = f"{shown(key.url)}{part}, attempt {attempt}: {failed}"
+    why = f". Penstock does not try again: {given_up.why}" if given_up.why else ""
+    where = f"{shown(key.url)}{part}, attempt {attempt}: {failed}{why}"
     match failed.trouble:
         case ReadTrouble.CHANGED:
             return FileChanged(
@@ -173,6 +220,7 @@ class _Race:
 
     def __init__(self, store: FileStore, bucket: _Bucket, key: PartKey) -> None:
         self._store, self._bucket, self._key = store, bucket, key
+        self._window = bucket.window(store.prefix)
         self._size = key.stop - key.start
         self._news = threading.Condition()
         self._sent, self._winner = 0, -1
@@ -187,7 +235,7 @@ class _Race:
         """
         bucket = self._bucket
         with bucket.ready:
-            bucket.ready.wait_for(bucket.window.start)
+            bucket.ready.wait_for(self._window.start)
             bucket.hedges.requested()
             delay = bucket.hedges.delay(self._size)
         self._send()
@@ -210,13 +258,14 @@ class _Race:
 
     def _may_hedge(self) -> bool:
         with self._bucket.ready:
-            policy, window = self._bucket.hedges, self._bucket.window
-            return policy.delay(self._size) is not None and window.start() and self._take(policy)
+            policy = self._bucket.hedges
+            late = policy.delay(self._size) is not None
+            return late and self._window.start() and self._take(policy)
 
     def _take(self, policy: HedgePolicy) -> bool:
         if policy.take():
             return True
-        self._bucket.window.end()
+        self._window.end()
         return False
 
     def _judge(self) -> None:
@@ -242,9 +291,9 @@ class _Race:
         except Exception as exc:  # noqa: BLE001  of a file system; a thread must not end silently
             failed = StoreError(ReadTrouble.REFUSED, f"{type(exc).__name__}: {exc}")
         with self._bucket.ready:
-            self._bucket.window.end()
+            self._window.end()
             if failed is None:
-                self._bucket.window.succeeded()
+                self._window.succeeded()
             elif failed.trouble in (ReadTrouble.BROKEN, ReadTrouble.SLOW_DOWN):
                 self._bucket.hedges.failed()
             self._bucket.ready.notify_all()

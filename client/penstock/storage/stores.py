@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from penstock.file_parts import remote_version
 from penstock.storage.retries import ReadTrouble
-from penstock.storage.urls import Address, address_of, without_secrets
+from penstock.storage.urls import Address, address_of, prefix_of, without_secrets
 
 T = TypeVar("T")
 
@@ -52,7 +52,9 @@ class FileStore(Protocol):
     """Where one remote file lies."""
 
     bucket: str
-    """What limits of requests apply to."""
+    """The bucket or the server."""
+    prefix: str
+    """The part of the bucket that the store's limits of requests apply to; empty is all of it."""
 
     def info(self) -> Mapping[str, Any] | None:
         """Return what the store tells of the file, such as its size; None if there is none.
@@ -159,6 +161,7 @@ class _ObjectStore:
     def __init__(self, url: str, address: Address) -> None:
         self._url = url
         self.bucket, self._key = address.store, address.key
+        self.prefix = prefix_of(address)
         self._store = opened(address.store)
 
     def info(self) -> Mapping[str, Any] | None:
@@ -283,7 +286,7 @@ class _FsspecStore:
         from fsspec.core import url_to_fs  # noqa: PLC0415  only remote files need it
 
         self._fs, self._path = url_to_fs(url)
-        self.bucket = url[: url.find("/", url.find("://") + 3)]
+        self.bucket, self.prefix = url[: url.find("/", url.find("://") + 3)], ""
 
     def info(self) -> Mapping[str, Any] | None:
         self._fs.invalidate_cache(self._path)

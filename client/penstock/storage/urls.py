@@ -59,6 +59,12 @@ def address_of(url: str) -> Address | None:
     return Address(f"{scheme.replace('gcs', 'gs')}://{host}", key, scheme)
 
 
+def prefix_of(address: Address) -> str:
+    """Return the first part of the key, below which an object store counts requests; or nothing."""
+    first, below, _ = address.key.partition("/")
+    return first if below and address.scheme in OBJECT_STORES else ""
+
+
 def shown(url: str) -> str:
     """Return *url* without what may be a credential: a user and password, and a query."""
     url = re.sub(r"(https?://)[^/@\s]*@", r"\1", url)

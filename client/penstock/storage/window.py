@@ -1,4 +1,4 @@
-"""Decides how many requests to one bucket run at once: more on success, half when told to slow."""
+"""Decides how many requests to one prefix run at once: more on success, half when told to slow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FIRST, LEAST, MOST = 8.0, 1.0, 64.0
 
 
 class RequestWindow:
-    """The requests of this process to one bucket: additive increase, multiplicative decrease."""
+    """The requests of this process to one prefix: additive increase, multiplicative decrease."""
 
     def __init__(self) -> None:
         self.limit = FIRST
