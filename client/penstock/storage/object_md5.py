@@ -2,8 +2,8 @@
 
 The entity tag of an object in S3 is the MD5 of its bytes, if the object was uploaded in one piece.
 Objects that S3 encrypts with a key of KMS or of the user have another tag of the same form. obstore
-does not give the headers of an answer that tell these kinds apart, so an object whose MD5 differs is read once more. Two answers with the same bytes mean that
-the tag is no MD5.
+does not give the headers of an answer that tell these kinds apart, so an object whose MD5 differs
+is read once more. Two answers with the same bytes mean that the tag is no MD5.
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html
 """
 
