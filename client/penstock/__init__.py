@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.graph.node import INFINITE, UNKNOWN
     from penstock.options import AUTOTUNE, AutotuneOptions, Options
     from penstock.preemption.handler import PreemptionHandler, TerminationConfig
+    from penstock.ragged import Ragged
     from penstock.reference import Reference
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "DatasetSpec",
     "Options",
     "PreemptionHandler",
+    "Ragged",
     "Reference",
     "TerminationConfig",
     "cluster_environment",
@@ -46,6 +48,7 @@ _PLACES = {
     "DatasetSpec": "penstock.analysis.element_spec",
     "Options": "penstock.options",
     "PreemptionHandler": "penstock.preemption.handler",
+    "Ragged": "penstock.ragged",
     "Reference": "penstock.reference",
     "TerminationConfig": "penstock.preemption.handler",
     "cluster_environment": "penstock.environment.detect",

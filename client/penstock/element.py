@@ -208,6 +208,17 @@ def _described(element: Element) -> str:
     return type(element).__name__
 
 
+def stacks_by_leaf(element: Element) -> bool:
+    """Return whether elements like this one are stacked leaf by leaf.
+
+    A type of Penstock's own may stack its elements in another way: then it has `_stack`. No field
+    of a user's named tuple has such a name.
+    """
+    if isinstance(element, tuple) and hasattr(type(element), "_stack"):
+        return False
+    return all(map(stacks_by_leaf, parts_of(element) or ()))
+
+
 def collate(elements: Sequence[Element]) -> Element:
     """Stack *elements*, leaf by leaf, along a new first axis. Text gives an object array.
 
@@ -222,6 +233,8 @@ def collate(elements: Sequence[Element]) -> Element:
 def _collated(elements: Sequence[Element]) -> Element:
     first = elements[0]
     if isinstance(first, tuple):
+        if (stack := getattr(type(first), "_stack", None)) is not None:
+            return stack(elements)
         return with_parts(first, [_collated(column) for column in zip(*elements, strict=True)])
     if isinstance(first, dict):
         return {key: _collated([element[key] for element in elements]) for key in first}

@@ -267,8 +267,7 @@ def _joined(parts: tuple[Any, ...], value: list[Any]) -> np.ndarray[Any, Any]:
 def _unlike(what: str, value: list[Any]) -> ElementError:
     return ElementError(
         f"a list in an element is one array, but {shown(value)} {what}: use a tuple for parts that "
-        "are separate; pad parts that differ in length, or give all their values as one array and "
-        "their lengths as another"
+        "are separate; parts that differ in length are padded, or are one penstock.Ragged.of(list)"
     )
 
 

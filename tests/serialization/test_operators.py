@@ -56,6 +56,9 @@ EVERY_OPERATOR = {
         values=(None, -1),
         drop_remainder=False,
     ),
+    "ragged_batch": build(
+        "ragged_batch", NUMBERS.map(rows_of), 4, drop_remainder=False, names=None
+    ),
     "unbatch": build("unbatch", NUMBERS.batch(3)),
     "rebatch": build("rebatch", NUMBERS.batch(3), 7, drop_remainder=False),
     "window": build(

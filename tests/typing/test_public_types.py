@@ -128,6 +128,7 @@ def test_methods_that_regroup_elements_give_datasets() -> None:
     made = [
         assert_type(numbers.batch(2, drop_remainder=True), Dataset),
         assert_type(numbers.padded_batch(2, (), 0), Dataset),
+        assert_type(numbers.ragged_batch(2, fields=["ids"]), Dataset),
         assert_type(numbers.batch(2).unbatch(), Dataset),
         assert_type(numbers.batch(2).rebatch(3), Dataset),
         assert_type(numbers.window(2, shift=1), Dataset),

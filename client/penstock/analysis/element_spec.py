@@ -36,6 +36,7 @@ from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.padded_batch import PaddedBatch, parts
 from penstock.ops.prefetch import Prefetch
+from penstock.ops.ragged_batch import RaggedBatch
 from penstock.ops.random import Random
 from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
@@ -52,6 +53,7 @@ from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.ops.zip import Zip
 from penstock.protocol.types import Mode
+from penstock.ragged import Ragged
 
 
 def element_spec(node: Node) -> Spec:
@@ -140,11 +142,11 @@ class _Shapes:
         return self._stacked(node.upstream, path, spec, self._rows(node))
 
     def _stacked(self, upstream: Node, path: str, spec: Spec, rows: int | None) -> Spec:
-        below = self.widened(upstream, f"{path}.0", map_leaves(_shrunk, spec))
-        return map_leaves(lambda leaf: replace(leaf, shape=(rows, *leaf.shape)), below)
+        below = self.widened(upstream, f"{path}.0", _row_of(spec))
+        return _rows_of(spec, below, rows)
 
     def _padded(self, node: PaddedBatch, path: str, spec: Spec) -> Spec:  # noqa: ARG002
-        return _padded_to(node.shapes, map_leaves(_shrunk, spec), self._rows(node))
+        return _padded_to(node.shapes, _row_of(spec), self._rows(node))
 
     def _rebatched(self, node: Rebatch, path: str, spec: Spec) -> Spec:
         below = self.widened(node.upstream, f"{path}.0", spec)
@@ -156,7 +158,7 @@ class _Shapes:
         rows = sizes.pop() if node.drop_remainder and len(sizes) == 1 else None
         if node.no_padding:
             return self._stacked(node.upstream, path, spec, rows)
-        return _padded_to(node.shapes, map_leaves(_shrunk, spec), rows)
+        return _padded_to(node.shapes, _row_of(spec), rows)
 
     def _unbatched(self, node: Unbatch, path: str, spec: Spec) -> Spec:
         whole = map_leaves(lambda leaf: replace(leaf, shape=(None, *leaf.shape)), spec)
@@ -251,6 +253,7 @@ class _Shapes:
         Interleave: _flattened,
         Map: _made,
         PaddedBatch: _padded,
+        RaggedBatch: _batched,
         Rebatch: _rebatched,
         Registered: _registered,
         Scan: _made,
@@ -261,7 +264,33 @@ class _Shapes:
     """How operators change the shapes of elements, for those that do."""
 
 
+def _row_of(spec: Spec) -> Spec:
+    """Return the spec of the elements that were stacked to one of *spec*."""
+    if isinstance(spec, Ragged):
+        return spec.values
+    parts = parts_of(spec)
+    return _shrunk(spec) if parts is None else with_parts(spec, map(_row_of, parts))
+
+
+def _rows_of(like: Spec, spec: Spec, rows: int | None) -> Spec:
+    """Return the spec of elements of *spec*, stacked to one that looks like *like*."""
+    if isinstance(like, Ragged):
+        ends = ArraySpec((None if rows is None else rows + 1,), np.dtype(np.int64))
+        return Ragged(map_leaves(_lengthened, spec), ends)
+    parts = parts_of(like)
+    if parts is None:
+        return replace(spec, shape=(rows, *spec.shape))
+    pairs = zip(parts, parts_of(spec) or (), strict=True)
+    return with_parts(like, [_rows_of(*pair, rows) for pair in pairs])
+
+
+def _lengthened(leaf: ArraySpec) -> ArraySpec:
+    return replace(leaf, shape=(None, *leaf.shape[1:]))
+
+
 def _padded_to(shapes: Any, spec: Spec, rows: int | None) -> Spec:
+    if isinstance(spec, Ragged):
+        return _rows_of(spec, spec.values, rows)
     values = parts_of(spec)
     if values is not None:
         pairs = zip(parts("padded_shapes", shapes, spec), values, strict=True)

@@ -14,6 +14,7 @@ from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import CYCLE, Interleave
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.prefetch import Prefetch
+from penstock.ops.ragged_batch import RaggedBatch
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.shuffle import Shuffle
 from penstock.ops.unbatch import Unbatch
@@ -76,6 +77,32 @@ class Regrouping(DatasetBase):
         return type(self)(
             PaddedBatch(self.node, batch_size, padded_shapes, padding_values, drop_remainder)
         )
+
+    def ragged_batch(
+        self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        fields: Sequence[str] | None = None,
+    ) -> Self:
+        """Put consecutive elements to batches whose arrays may differ in length, without padding.
+
+        Each array becomes a row of a `penstock.Ragged`. Numbers and text are stacked as by `batch`.
+
+        Args:
+            batch_size: how many elements make a batch, at least 1.
+            drop_remainder: leave out the last batch if it is short.
+            fields: the keys of the arrays that differ in length; the others are stacked. None is
+                all arrays.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            ElementError: in the place of a batch whose elements differ in structure, in dtype or in
+                an axis but the first, or have no such field.
+
+        >>> next(iter(Dataset.range(1, 4).map(lambda n: [n] * n).ragged_batch(3)))
+        Ragged(values=array([1, 2, 2, 3, 3, 3]), offsets=array([0, 1, 3, 6]))
+        """
+        return type(self)(RaggedBatch(self.node, batch_size, drop_remainder, fields))
 
     def unbatch(self) -> Self:
         """Split each element into its rows, one for each index of its first axis.

@@ -115,7 +115,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
+class Unequal:
     """Arrays of one dtype and number of dimensions: their shapes, then their data."""
 
     dtype: np.dtype[Any]
@@ -265,7 +265,7 @@ class TextArrays:
         return [self.tag, self.ndim]
 
 
-Alike: TypeAlias = Scalars | Ragged | Text | TextArrays
+Alike: TypeAlias = Scalars | Unequal | Text | TextArrays
 """The properties in which leaves must agree to share a frame."""
 Kind: TypeAlias = Alike | Fixed
 """How a frame's column lies there."""
@@ -286,7 +286,7 @@ def kind_of(leaf: Any) -> Alike:
         return TextArrays(leaf.ndim)
     if type(leaf) is np.ndarray:
         dtype_text(leaf.dtype)
-        return Ragged(leaf.dtype, leaf.ndim)
+        return Unequal(leaf.dtype, leaf.ndim)
     if isinstance(leaf, NestedDataset):
         raise ElementError(
             "a dataset inside an element cannot be distributed: flatten it first, as in "
@@ -309,8 +309,8 @@ def kind_from(plain: Any) -> Kind:
             return Scalars(dtype_from(dtype))
         case [Fixed.tag, str(dtype), list(shape)] if all(map(_is_length, shape)):
             return Fixed(dtype_from(dtype), tuple(shape))
-        case [Ragged.tag, str(dtype), int(ndim)] if ndim in _NDIMS:
-            return Ragged(dtype_from(dtype), ndim)
+        case [Unequal.tag, str(dtype), int(ndim)] if ndim in _NDIMS:
+            return Unequal(dtype_from(dtype), ndim)
         case [Text.tag, "str" | "bytes" as name]:
             return Text(str if name == "str" else bytes)
         case [TextArrays.tag, int(ndim)] if ndim in _NDIMS:

@@ -12,9 +12,9 @@ from typing import Any, Self, TypeAlias
 import msgspec
 import numpy as np
 
-from penstock.element import Element, leaves, rebuild
+from penstock.element import Element, leaves, rebuild, stacks_by_leaf
 from penstock.frames.buffers import Bytes, aligned, view
-from penstock.frames.columns import Fixed, Ragged, Scalars, kind_from
+from penstock.frames.columns import Fixed, Scalars, Unequal, kind_from
 from penstock.frames.nest import Column, Nest, nest_from, nest_of
 
 Numbers: TypeAlias = Scalars | Fixed
@@ -39,8 +39,10 @@ class RowLayout:
     def of(cls, element: Element, rows: int) -> Self | None:
         """Return how *rows* elements like this one lie; None if they need memory of their own.
 
-        That is so of texts, and where `collate` changes the dtype.
+        That is so of texts, of ragged arrays, and where `collate` changes the dtype.
         """
+        if not stacks_by_leaf(element):
+            return None
         kinds = list(map(_kind, leaves(element)))
         if not kinds or None in kinds:
             return None
@@ -97,6 +99,6 @@ def _row_nbytes(kind: Numbers) -> int:
 def _alike(kind: Numbers, column: Column) -> bool:
     if isinstance(kind, Scalars):
         return kind.alike(column)
-    if not Ragged(kind.dtype, len(kind.shape)).alike(column):
+    if not Unequal(kind.dtype, len(kind.shape)).alike(column):
         return False
     return {array.shape for array in column} == {kind.shape}

@@ -17,6 +17,7 @@ from penstock.graph.node import Node
 from penstock.ops.batch import GroupsIterator, batches
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
+from penstock.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,8 @@ def _padded(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
     first = elements[0]
     if not isinstance(first, (tuple, dict)):
         return _pad_leaf(elements, shapes, values)
+    if isinstance(first, Ragged):
+        return collate(elements)
     places = first if isinstance(first, dict) else range(len(first))
     columns = [[element[place] for element in elements] for place in places]
     wanted = parts("padded_shapes", shapes, first), parts("padding_values", values, first)

@@ -16,6 +16,7 @@ from penstock.element import (
     joined,
     leaves,
     rebuild,
+    stacks_by_leaf,
     text_kinds,
 )
 from penstock.engine.context import Context
@@ -58,7 +59,8 @@ def row_count(op: str, batch: Element) -> int:
     """
     arrays = leaves(batch)
     counts = {leaf.shape[0] for leaf in arrays if isinstance(leaf, np.ndarray)}
-    if len(counts) != 1 or not all(isinstance(leaf, np.ndarray) for leaf in arrays):
+    uneven = len(counts) != 1 or not stacks_by_leaf(batch)
+    if uneven or not all(isinstance(leaf, np.ndarray) for leaf in arrays):
         raise ElementError(
             f"{op}: every part of an element must be an array with one row per element, as many as "
             f"the others, but this one is {describe(batch)}"

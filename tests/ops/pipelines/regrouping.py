@@ -54,6 +54,16 @@ def padded(draw):
 
 
 @st.composite
+def ragged(draw):
+    k, drop = draw(sizes), draw(flags)
+    return Stage(
+        f"ragged_batch({k}, {drop})",
+        lambda d: d.map(arrow).ragged_batch(k, drop).map(lambda b: weight(b.padded())),
+        lambda xs: [weight_of(c) for c in chunks(xs, k, drop)],
+    )
+
+
+@st.composite
 def unbatched(draw):
     k = draw(sizes)
     return Stage(f"batch({k}).unbatch", lambda d: d.batch(k).unbatch(), lambda xs: xs)
@@ -201,6 +211,7 @@ def bucketed(draw):
 REGROUPING = {
     "batch": batched(),
     "padded_batch": padded(),
+    "ragged_batch": ragged(),
     "unbatch": unbatched(),
     "rebatch": rebatched(),
     "shuffle": in_random_order(),
