@@ -217,6 +217,10 @@ def _glob(op: str, pattern: str) -> dict[str, Any]:
     # Imported late: only reading files by pattern waits 80 ms for it.
     from fsspec.core import url_to_fs  # noqa: PLC0415
 
+    folder, _, last = pattern.rpartition("/")
+    if not is_url(pattern) and not glob.has_magic(folder) and "**" not in last:
+        return dict.fromkeys(interruptible(partial(_in_folder, folder, pattern)))
+
     try:
         fs, inner = url_to_fs(pattern)
     except (ImportError, ValueError) as exc:
@@ -233,6 +237,19 @@ def _glob(op: str, pattern: str) -> dict[str, Any]:
         return dict.fromkeys(files)
     _, chain, rest = pattern.partition("::")
     return {f"{fs.unstrip_protocol(name)}{chain}{rest}": info for name, info in files.items()}
+
+
+def _in_folder(folder: str, pattern: str) -> list[str]:
+    """Return the files of one local folder that match, as fsspec does; it asks about each file."""
+    from fsspec.utils import glob_translate  # noqa: PLC0415  as in _glob
+
+    wanted = re.compile(glob_translate(pattern))
+    try:
+        with os.scandir(folder or "/") as entries:
+            found = [e.name for e in entries if not e.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # as fsspec: such a folder has no files
+    return [path for name in found if wanted.match(path := f"{folder}/{name}")]
 
 
 def _absolute(path: str) -> str:

@@ -115,6 +115,12 @@ def open_part(
     return open_file(part.name, buffer)
 
 
+def read_to_end(file: io.BufferedReader[Any]) -> None:
+    """Read ahead up to the end of *file*, which `open_part` opened for a part of it."""
+    if isinstance(file.raw, _Remote):
+        file.raw.read_to_end()
+
+
 def read_soon(part: FilePart) -> None:
     """Begin to read *part*, which is opened next, if it is remote."""
     if part.stop is not None and is_url(part.name) and ranged_file.has_ranges(part.name):
@@ -202,6 +208,11 @@ class _Remote(io.RawIOBase):
         self._inner = _Raw(fs, inner)
         self._inner.seek(at)
         return self._inner.readinto(buffer) or 0
+
+    def read_to_end(self) -> None:
+        """See `RangedFile.read_to_end`."""
+        if isinstance(self._inner, RangedFile):
+            self._inner.read_to_end()
 
     def close(self) -> None:
         """See `io.RawIOBase.close`."""

@@ -63,6 +63,7 @@ class _RecordReader(PartReader):
 
     def __init__(self, op: str, part: FilePart, place: Place) -> None:
         remote = stored_file.is_url(part.name)
+        self._whole = part.name if remote else ""
         self._reader: Any = None
         self._file: BinaryIO | None = None
         self._at = self._stop = 0
@@ -71,6 +72,7 @@ class _RecordReader(PartReader):
         try:
             self._file = stored_file.open_part(op, part, CHUNK)
             if remote:
+                stored_file.read_to_end(self._file)
                 self._file = _copied(self._file)
             self._reader = _reader_of(self._file)
             low, high = 0, self._reader.num_records()
@@ -112,6 +114,10 @@ class _RecordReader(PartReader):
     def move(self, place: Place) -> None:
         """See `PartReader.move`."""
         self._at, self._stands = place[1], False
+
+    def is_before(self, following: FilePart) -> bool:
+        """See `PartReader.is_before`."""
+        return following.name != self._whole
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

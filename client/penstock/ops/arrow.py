@@ -140,6 +140,10 @@ class _BatchReader(PartReader):
         """See `PartReader.pass_over`."""
         self._row += size
 
+    def is_before(self, following: FilePart) -> bool:  # noqa: ARG002
+        """See `PartReader.is_before`. Columns and footers are read in any order."""
+        return False
+
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""
         batch, row = self._batch, self._row

@@ -181,6 +181,10 @@ class _RowGroupReader(PartReader):
         subset = self._fragment.subset(row_group_ids=[group])
         return subset.to_table(columns=self._columns, use_threads=False)
 
+    def is_before(self, following: FilePart) -> bool:  # noqa: ARG002
+        """See `PartReader.is_before`. Columns and footers are read in any order."""
+        return False
+
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""
         group, row = self._group, self._row

@@ -79,6 +79,7 @@ class _SampleReader(PartReader):
 
     def __init__(self, node: WebDataset, part: FilePart, place: Place) -> None:
         self._select, self._url = node.select, part.name
+        self._is_undivided = False
         self._version = part.version if node.lazy else None
         self._starts: list[int] = []
         """Where each sample of the last block begins, and where the next one does."""
@@ -95,6 +96,9 @@ class _SampleReader(PartReader):
             first, self._stop = part.start, part.stop
             if self._file is not raw or stored_file.is_url(part.name):
                 first, self._stop = 0, None if part.start == 0 else 0
+                self._is_undivided = True
+                if part.start == 0 and not node.lazy:
+                    stored_file.read_to_end(raw)
             elif first:
                 first, self._stop = _begin(part)
             at = place[0] if place != START else first
@@ -175,6 +179,10 @@ class _SampleReader(PartReader):
         self._next, self._due, self._ahead = place[0], None, None
         self._file.seek(self._next)
         self._members = members(self._file, self._next)
+
+    def is_before(self, following: FilePart) -> bool:
+        """See `PartReader.is_before`."""
+        return not self._is_undivided or following.name != self._url
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

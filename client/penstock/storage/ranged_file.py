@@ -82,6 +82,10 @@ class RangedFile(io.RawIOBase):
         self._at += len(found)
         return len(found)
 
+    def read_to_end(self) -> None:
+        """Read ahead up to the end of the file, although the reader gave an earlier end."""
+        self._stop = self._size
+
     def close(self) -> None:
         """See `io.RawIOBase.close`."""
         self._pieces.clear()
@@ -103,7 +107,8 @@ class RangedFile(io.RawIOBase):
             self._pieces.popleft()
         following = self._pieces[-1][0].stop if self._pieces else at
         while len(self._pieces) < AHEAD and following < self._stop:
-            key = piece(self._url, self._version, self._start, self._stop, following)
+            start = following if self._pieces else self._start  # the end may have moved
+            key = piece(self._url, self._version, start, self._stop, following)
             self._pieces.append((key, read_soon(key, self._budget)))
             following = key.stop
         key, future = self._pieces.popleft()

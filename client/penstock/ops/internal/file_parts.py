@@ -92,6 +92,13 @@ class PartReader(ABC):
     def close(self) -> None:  # noqa: B027  some hold nothing
         """Release files."""
 
+    def is_before(self, following: FilePart) -> bool:  # noqa: ARG002
+        """Return whether *following*, which is opened next, is read from its start to its end.
+
+        If not, reading its first bytes ahead is of no use.
+        """
+        return True
+
     def describe(self) -> str:
         """Say where the next element is, for an error."""
         first, second = self.place()(0)
@@ -288,8 +295,10 @@ class _PartsIterator(RowsIterator):
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
             self._fail(exc)
         self._place = START
-        if following := self._units.following():
-            stored_file.read_soon(FilePart.of(following))
+        if name := self._units.following():
+            following = FilePart.of(name)
+            if self._reader.is_before(following):
+                stored_file.read_soon(following)
         return True
 
     def _check_end(self) -> None:

@@ -38,6 +38,7 @@ class RecordReader(PartReader):
 
     def __init__(self, op: str, part: FilePart, place: Place, compression: str) -> None:
         self.part = part
+        self._is_undivided = False
         self.byte, self._number = place
         self._due: Exception | None = None
         """The error to raise after the records that were read."""
@@ -73,6 +74,9 @@ class RecordReader(PartReader):
         self.file = decompressed(raw, self.compression(raw, compression))
         self.is_packed = self.file is not raw
         self.is_over = self.is_packed and part.start > 0
+        self._is_undivided = self.is_packed
+        if self.is_packed and not part.start:
+            stored_file.read_to_end(raw)
         self.stop = None if self.is_packed or part.stop == part.size else part.stop
         if self.is_packed and part.is_piece and not part.start:
             log.warning(
@@ -130,6 +134,10 @@ class RecordReader(PartReader):
         self.byte, self._number = place
         self._due = None
         self.file.seek(self.byte)
+
+    def is_before(self, following: FilePart) -> bool:
+        """See `PartReader.is_before`."""
+        return not self._is_undivided or following.name != self.part.name
 
     def place(self) -> Callable[[int], Place]:
         """See `PartReader.place`."""

@@ -1,0 +1,3 @@
+from tests.storage.conftest import bucket
+
+__all__ = ["bucket"]
