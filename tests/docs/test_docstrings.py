@@ -23,6 +23,7 @@ MODULES = [
     "penstock.dataset.file_sources",
     "penstock.dataset.table_sources",
     "penstock.dataset.iterator",
+    "penstock.dataset.mixing",
     "penstock.dataset.regrouping",
     "penstock.dataset.sources",
     "penstock.errors",

@@ -144,6 +144,16 @@ EVERY_OPERATOR = {
         stop=False,
         rerandomize=False,
     ),
+    "mixture": build(
+        "mixture",
+        (NUMBERS.node, NUMBERS.map(abs).node),
+        names=("one", "other"),
+        stages=((0, (1, 2)), (9, (1, 0))),
+        stop="repeat",
+        max_epochs=(3, None),
+        seed=3,
+        turns_per_task=64,
+    ),
     "prefetch": build("prefetch", NUMBERS, 2),
 }
 

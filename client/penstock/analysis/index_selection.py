@@ -3,7 +3,8 @@
 Under dynamic sharding a task sees the elements that it drew, so an operator that counts elements
 would count those. Where element k comes from unit k of a source, the source itself is restricted
 instead, before it is divided: all tasks together then yield the elements of a local run. A dataset
-that is shuffled by its index is a source itself: its units are positions of the order.
+that is shuffled by its index is a source itself: its units are positions of the order. So is a
+mixture: its units are turns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from penstock.ops.batch import Batch
 from penstock.ops.cache import Cache
 from penstock.ops.concatenate import Concatenate
 from penstock.ops.enumerate import Enumerate
-from penstock.ops.global_shuffle import GlobalShuffle
 from penstock.ops.map import Map
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.prefetch import Prefetch
@@ -67,10 +67,8 @@ class _Selector:
                 return self._shard(node, upstream, SourceSlice(index, None, shards))
             case Enumerate(upstream, start):
                 return self._numbered(upstream, start) or node
-            case GlobalShuffle():
-                return node.source()
             case _:
-                return node
+                return node.source()
 
     def _shard(self, node: Shard, upstream: Node, cut: SourceSlice) -> Node:
         if node.num_shards == 1:

@@ -15,6 +15,7 @@ from penstock.analysis.sharding import per_task_operators
 from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
+from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 
@@ -53,15 +54,22 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
 
 
 def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:
-    """Return *providers*, with the size of splits where chance may depend on it."""
-    if not any(map(_may_draw, topological_order(selected(root)))):
+    """Return *providers*, with the size of splits where elements may depend on it.
+
+    Chance may, and a mixture: its weights may change, and its inputs may drop elements.
+    """
+    nodes = topological_order(selected(root))
+    turns = [node.turns_per_task for node in nodes if isinstance(node, Mixture)]
+    if not turns and not any(map(_may_draw, nodes)):
         return tuple(providers)
     return tuple(
-        one if one.files is not None else replace(one, grid=_grid(one)) for one in providers
+        one if one.files is not None else replace(one, grid=_grid(one, turns)) for one in providers
     )
 
 
-def _grid(provider: SplitProviderSpec) -> int:
+def _grid(provider: SplitProviderSpec, turns: list[int]) -> int:
+    if turns:
+        return max(1, min(turns) // provider.align) * provider.align
     group = provider.align * MOST_SPLITS
     least = -(-LEAST_UNITS // provider.align)
     if provider.units >= ENDLESS >> 20:  # such a part would never end

@@ -1,5 +1,5 @@
 """The public classes: `dataset.Dataset`, built from nodes of `penstock.ops`, and its iterator.
 
-`sources`, `elementwise` and `regrouping` have the methods of a dataset, by kind. `iterator` is the
-iterator that ``iter(dataset)`` returns. `reduce` makes one value of a whole dataset.
+`sources`, `mixing`, `elementwise` and `regrouping` have the methods of a dataset, by kind.
+`iterator` is the iterator that ``iter(dataset)`` returns. `reduce` makes one value of a dataset.
 """

@@ -13,6 +13,7 @@ from penstock.dataset.elementwise import Elementwise
 from penstock.dataset.file_sources import FileSources
 from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
+from penstock.dataset.mixing import Mixing
 from penstock.dataset.regrouping import Regrouping
 from penstock.dataset.sources import Sources
 from penstock.dataset.table_sources import TableSources
@@ -31,7 +32,9 @@ from penstock.reader.external_state import check_external_state
 from penstock.runtime.tracebacks import named_by
 
 
-class Dataset(Sources, FileSources, TableSources, FrameworkSources, Elementwise, Regrouping):
+class Dataset(
+    Sources, FileSources, TableSources, FrameworkSources, Mixing, Elementwise, Regrouping
+):
     """An immutable recipe for elements; nothing runs until it is read.
 
     An element is a nest (tuples, named tuples, dicts) of NumPy arrays, NumPy scalars, `str` and

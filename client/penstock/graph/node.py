@@ -175,6 +175,10 @@ class Node:
         """
         return None
 
+    def source(self) -> Node:
+        """Return the source that tasks run in place of this node, if they draw splits of it."""
+        return self
+
     def by_number(self) -> ByNumber | None:
         """Return a function that makes elements by their numbers; None if there is no index.
 

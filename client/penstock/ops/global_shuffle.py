@@ -90,7 +90,7 @@ class GlobalShuffle(Node):
         return range(self.upstream.cardinality)
 
     def source(self) -> Node:
-        """Return the source that tasks run in place of this node, if they draw splits."""
+        """See `Node.source`."""
         return _Places(self.upstream, self.seed, self.reshuffle, self.places)
 
     def open(self, context: Context, state: State) -> OpIterator:
@@ -207,10 +207,20 @@ def globally_shuffled(node: Node, seed: int | None, reshuffle: bool) -> Node:
     if isinstance(node, AssertCardinality):
         return replace(node, upstream=globally_shuffled(node.upstream, seed, reshuffle))
     index, makers = _apart(node)
-    made: Node = GlobalShuffle(rewritten(index, _with_index), seed, reshuffle)
+    made: Node = GlobalShuffle(with_indexes(index), seed, reshuffle)
     for maker in reversed(makers):
         made = replace(maker, upstream=made)
     return made
+
+
+def with_indexes(node: Node) -> Node:
+    """Return *node* with an index of the elements of its files, if their format allows one.
+
+    Raises:
+        DatasetError: when a file cannot be read, or cannot have an index.
+        MissingFile: when there is no such file.
+    """
+    return rewritten(node, _with_index)
 
 
 def _with_index(node: Node) -> Node:

@@ -14,7 +14,6 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.engine.splits import SourceProgress, SplitReader
-from penstock.errors import TransformError
 from penstock.protocol.splits import Split
 
 
@@ -49,7 +48,7 @@ class Units:
         if self._splits is not None and not self._stand(self._splits):
             return 0, 0
         start = self.split.start + self._offset
-        stop = max(start, min(start + n, self._end()))
+        stop = max(start, min(start + n, self.end))
         self._offset += stop - start
         return start, stop
 
@@ -97,7 +96,7 @@ class Units:
             return False
         if not self.split:
             self.split = splits.fetch(self._provider, self._position)
-        while self.split and self.split.start + self._offset >= self._end():
+        while self.split and self.split.start + self._offset >= self.end:
             self._position, self._offset, self._had_splits = self._position + 1, 0, True
             self.split = splits.fetch(self._provider, self._position)
         if not self.split:
@@ -109,7 +108,9 @@ class Units:
         drew = self._had_splits or bool(self.split)
         splits.record(self._source, self, SourceProgress(self._position, drew, self._ended))
 
-    def _end(self) -> int:
+    @property
+    def end(self) -> int:
+        """The unit after the last of this split."""
         # A stream shared in lockstep may be longer than this source: each clips to its own size.
         return self.split.stop if self._size is None else min(self.split.stop, self._size)
 
@@ -123,7 +124,7 @@ class UnitsIterator(RowsIterator):
         self.units = Units(context, size, state, names)
 
     @abstractmethod
-    def fetch(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, Exception | None]:
         """Return elements *start* to *stop*; or those before one that failed, and its error."""
 
     def rows(self, n: int) -> Block:
