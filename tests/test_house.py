@@ -123,6 +123,7 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.context": SCENARIOS,
     "penstock_dispatcher.core.datasets": SCENARIOS,
     "penstock_dispatcher.core.job_state": "dispatcher/core/test_saves.py",
+    "penstock_dispatcher.core.mixture_record": "dispatcher/core/test_mixtures.py",
     "penstock_dispatcher.core.notifications": SCENARIOS,
     "penstock_dispatcher.core.reachability": SCENARIOS,
     "penstock_dispatcher.core.placement": SCENARIOS,

@@ -19,6 +19,7 @@ MAY = {
     "/penstock.v1.Dispatcher/OpenIteration": {R, T, W},
     "/penstock.v1.Dispatcher/Drain": {OP},
     "/penstock.v1.Dispatcher/DrainHost": {T, OP},
+    "/penstock.v1.Dispatcher/SetWeights": {T, OP},
     "/penstock.v1.Dispatcher/Status": {R, T, W, OP},
     "/penstock.v1.Dispatcher/WorkerControl": {W},
     "/penstock.v1.Dispatcher/ReaderControl": {R, T, W},

@@ -20,6 +20,7 @@ from penstock_dispatcher.core.facts import (
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.fact_log import NoticeKind
+from tests.dispatcher.core.mixed import Mixed
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,14 @@ def test_the_job_of_a_pass_is_named_although_its_deletion_took_it_out_of_the_sta
         log.log(IterationDeleted(LONG), named)
 
     assert caplog.records[-1].getMessage() == "job imagenet (repetition 2) is forgotten"
+
+
+def test_new_weights_are_logged_with_their_turn(caplog):
+    job = Mixed()
+    with caplog.at_level("INFO", "penstock.dispatcher"):
+        at = job.sets(web=3, code=1)
+        notice = fact_log.log_fact(job.facts[-1], job.core.state)
+
+    assert notice.kind is NoticeKind.REWEIGHED
+    assert notice.words == f"job j has the weights web 0.75, code 0.25 from turn {at} on"
+    assert notice.words in caplog.text

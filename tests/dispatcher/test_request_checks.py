@@ -140,3 +140,17 @@ def test_slots_that_no_worker_has_are_refused(slots):
 
     with pytest.raises(Refused, match=f"{slots} slots"):
         request_checks.check_worker_event(heartbeat)
+
+
+def test_weights_of_more_sources_than_a_mixture_has_are_refused():
+    request_checks.check_weights("job", {"web": 0.5})
+
+    many = dict.fromkeys(map(str, range(request_checks.MOST_SOURCES + 1)), 1.0)
+    with pytest.raises(Refused, match="sources"):
+        request_checks.check_weights("job", many)
+
+
+@pytest.mark.parametrize(("job", "source"), [("j" * 5000, "web"), ("job", "w" * 5000)])
+def test_a_long_name_beside_weights_is_refused(job, source):
+    with pytest.raises(Refused, match="5000"):
+        request_checks.check_weights(job, {source: 1.0})

@@ -1,5 +1,6 @@
 """The turns of a mixture, in closed form, are those of a walk from the first turn on."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle, islice
 
@@ -101,6 +102,22 @@ def test_any_slice_gives_the_same_sources(mixture, start, length):
     ]
     seen = list(turns.sources(start, start + length))
     assert differences == [seen.count(s) for s in range(len(differences))]
+
+
+@given(mixtures(), st.integers(0, 3))
+def test_turns_go_on_from_a_stage_that_says_how_many_came_before(mixture, number):
+    stages, *rules = mixture
+    number %= len(stages)
+    whole, begin = Turns(*mixture), stages[number].begin
+    first = replace(stages[number], before=whole.counts(begin))
+    rest = Turns((first, *stages[number + 1 :]), *rules)
+
+    seen = list(whole.sources(begin, FAR))
+    assert list(rest.sources(begin, FAR))[: len(seen)] == seen
+    if rules[1] != "all" and (whole.length is None or whole.length > begin):
+        assert rest.length == whole.length
+    for turn in range(begin, begin + len(seen), 7):
+        assert rest.counts(turn) == whole.counts(turn)
 
 
 @given(mixtures())
@@ -215,7 +232,7 @@ def test_stages_come_back_from_a_text(mixture):
 def test_a_change_takes_the_place_of_all_that_was_planned_from_its_turn_on():
     planned = stages_of([(0, {"web": 1}), (100, {"code": 1})], NAMES)
 
-    now = changed(planned, 50, (0, 0, 1))
+    now = changed(planned, WeightStage(50, (0, 0, 1)))
 
     assert now[-1] == WeightStage(50, (0, 0, 1))
     assert now[:-1] == tuple(each for each in planned if each.begin < 50)

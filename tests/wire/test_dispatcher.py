@@ -86,6 +86,11 @@ class FakeDispatcher:
     async def drain_host(self, boot_id):
         return ("w:1", "w:2") if boot_id == "here" else ()
 
+    async def set_weights(self, job_name, weights, at):
+        if at is not None:
+            raise errors.DatasetError(f"turn {at} of {job_name}")
+        return int(10 * sum(weights.values()))
+
     async def status(self):
         return b'{"tasks": 3}'
 
@@ -161,6 +166,13 @@ async def test_status_is_the_services_own_bytes(dispatcher):
 async def test_the_workers_of_a_host_are_told_to_leave(dispatcher):
     assert await dispatcher.drain_host("here") == ("w:1", "w:2")
     assert await dispatcher.drain_host("there") == ()
+
+
+async def test_weights_are_set_by_the_names_of_sources_or_the_refusal_names_the_turn(dispatcher):
+    assert await dispatcher.set_weights("train", {"web": 0.5, "code": 1.5}, None) == 20
+
+    with pytest.raises(errors.DatasetError, match="turn 7 of train"):
+        await dispatcher.set_weights("train", {}, 7)
 
 
 async def test_a_worker_is_drained_or_the_refusal_names_it(dispatcher):

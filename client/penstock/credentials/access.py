@@ -103,6 +103,8 @@ TABLE: Final[dict[str, Access]] = {
     _DISPATCHER + "Drain": Access(frozenset({AccessRole.OPERATOR})),
     # A trainer whose machine will be taken away drains the workers on its host, and no others.
     _DISPATCHER + "DrainHost": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
+    # Weights decide what all readers of a job get: who may say what workers run may say that.
+    _DISPATCHER + "SetWeights": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
     _DISPATCHER + "Status": Access(EVERY_ROLE),
     _DISPATCHER + "WorkerControl": Access(frozenset({AccessRole.WORKER})),
     _DISPATCHER + "ReaderControl": Access(_READS_OR_RELAYS),

@@ -5,6 +5,7 @@ The messages of long streams are in `control` and `data`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -164,6 +165,28 @@ class OpenIterationReply:
     heartbeat_interval: float
     reader_lease: float
     read_before: str = ""
+
+
+# --- weights of a mixture ---
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeightsRequest:
+    """Asks that the sources of a job's mixture have *weights* from turn *at* on.
+
+    Without *at*, they hold from the first turn that no task has.
+    """
+
+    job_name: str
+    weights: Mapping[str, float]
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeightsReply:
+    """The turn from which the weights hold."""
+
+    begin: int
 
 
 # --- workers that stop ---

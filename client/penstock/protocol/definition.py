@@ -16,7 +16,9 @@ import msgspec
 
 from penstock.errors import DefinitionError, DefinitionTooLarge
 from penstock.protocol.malformed import MALFORMED
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import SourceSlice
 
 _VERSION = 2
 
@@ -33,6 +35,23 @@ UNLISTED = -1
 
 ENDLESS = 1 << 62
 """The `units` of an endless source: more than any job draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureOutline:
+    """A mixture whose turns are the units of a split provider; see `penstock.protocol.mixture`."""
+
+    names: tuple[str, ...]
+    """The names of its sources."""
+    stages: tuple[WeightStage, ...]
+    sizes: tuple[int | None, ...]
+    """How many elements each source has; None is without end."""
+    stop: str = "repeat"
+    max_epochs: tuple[int | None, ...] = ()
+    """How many passes each source gives; empty or None is without end."""
+    seed: int = 0
+    cuts: tuple[SourceSlice, ...] = ()
+    """Slices to take from the turns, one after another: the units are what they leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +76,8 @@ class SplitProviderSpec:
     """Whether a worker runs only one task of the pipeline, whatever its slots.
 
     This is so if each task reads the whole of an input that is not split."""
+    mixture: MixtureOutline | None = None
+    """The mixture whose turns are its units, if they are. A mixture within it is not divided."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class WeightStage:
 
     begin: int
     parts: tuple[int, ...]
+    before: tuple[int, ...] = ()
+    """How many elements of each source come before; empty if earlier stages tell."""
 
 
 def parts_of(weights: Mapping[str, float], names: Sequence[str]) -> tuple[int, ...]:
@@ -172,16 +174,15 @@ def _rounded(quotas: Sequence[Fraction], total: int) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def changed(
-    stages: Sequence[WeightStage], begin: int, parts: tuple[int, ...]
-) -> tuple[WeightStage, ...]:
-    """Return *stages* with *parts* from turn *begin* on, in place of all that was planned there."""
-    return (*(each for each in stages if each.begin < begin), WeightStage(begin, parts))
+def changed(stages: Iterable[WeightStage], stage: WeightStage) -> tuple[WeightStage, ...]:
+    """Return *stages* with *stage* in place of all that was planned from its turn on."""
+    return (*(each for each in stages if each.begin < stage.begin), stage)
 
 
 def encode(stages: Iterable[WeightStage]) -> str:
     """Return *stages* as a text, which a split carries."""
-    return json.dumps([[each.begin, *each.parts] for each in stages], separators=(",", ":"))
+    known = [(each.begin, each.parts, each.before) for each in stages]
+    return json.dumps(known, separators=(",", ":"))
 
 
 def decode(text: str) -> tuple[WeightStage, ...]:
@@ -190,7 +191,8 @@ def decode(text: str) -> tuple[WeightStage, ...]:
     Raises:
         ValueError: when *text* is something else.
     """
-    return tuple(WeightStage(begin, tuple(parts)) for begin, *parts in json.loads(text))
+    known = json.loads(text)
+    return tuple(WeightStage(begin, tuple(parts), tuple(before)) for begin, parts, before in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,8 @@ class Turns:
     """The turns of a mixture, by number: which source each takes, and how many came before.
 
     Args:
-        stages: the weights; the first stage begins at turn 0.
+        stages: the weights. If the first stage begins after turn 0, it says how many elements come
+            before, and nothing is known of the turns before it.
         sizes: how many elements each source has; None is without end.
         stop: what happens when a source has no more elements; see `Dataset.mixture`.
         max_epochs: how many passes each source gives with ``stop="repeat"``; None is without end.
@@ -263,6 +266,7 @@ class Turns:
             for size, most in zip(self.sizes, passes, strict=True)
         ]
         self._seed = seed
+        self._first = self.stages[0].before or (0,) * len(self.sizes)
         self._segments: list[_Segment] = []
         self.length: int | None = None
         """How many turns there are; None without end."""
@@ -281,7 +285,7 @@ class Turns:
         if self.length is not None:
             turn = min(turn, self.length)
         if not self._segments:
-            return (0,) * len(self.sizes)
+            return self._first
         return self._segment(turn).counts(turn)
 
     def sources(self, start: int, stop: int) -> array[int]:
@@ -322,7 +326,7 @@ class Turns:
 
     def _made(self) -> int | None:
         """Make the segments; return the turn at which none is left that could give an element."""
-        turn, counts = 0, (0,) * len(self.sizes)
+        turn, counts = self.stages[0].begin, self._first
         ends = [each.begin for each in self.stages[1:]]
         for stage, end in zip(self.stages, [*ends, None], strict=True):
             while end is None or turn < end:
@@ -358,5 +362,8 @@ class Turns:
             return min((turn for turn in again if turn is not None), default=None)
         if any(size is None for _, size in sizes):
             return None
-        ends = [self.turn_of(s, size - 1) for s, size in sizes if size]
+        left = [(s, size) for s, size in sizes if size and size > self._first[s]]
+        if sizes and not left:
+            return self.stages[0].begin
+        ends = [self.turn_of(s, size - 1) for s, size in left]
         return max((turn + 1 for turn in ends if turn is not None), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
 
@@ -24,6 +24,8 @@ from penstock.protocol.calls import (
     RegisterDatasetRequest,
     RegisteredDataset,
     Registration,
+    SetWeightsReply,
+    SetWeightsRequest,
     StatusReply,
     StatusRequest,
 )
@@ -74,6 +76,10 @@ class DispatcherApi(Protocol):
 
     async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
         """Drain the workers of a host, if other workers exist; return the drained workers."""
+        ...
+
+    async def set_weights(self, job_name: str, weights: Mapping[str, float], at: int | None) -> int:
+        """Change the weights of a job's mixture; return the turn from which they hold."""
         ...
 
     async def status(self) -> bytes:
@@ -143,6 +149,11 @@ class DispatcherClient:
         told = await DRAIN_HOST.call(self._channel, DrainHostRequest(boot_id), self._timeout)
         return told.workers
 
+    async def set_weights(self, job_name: str, weights: Mapping[str, float], at: int | None) -> int:
+        """See `DispatcherApi.set_weights`."""
+        request = SetWeightsRequest(job_name, weights, at)
+        return (await SET_WEIGHTS.call(self._channel, request, self._timeout)).begin
+
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
@@ -193,6 +204,10 @@ def dispatcher_handlers(
     async def drain_host(request: DrainHostRequest) -> DrainHostReply:
         return DrainHostReply(await api.drain_host(request.boot_id))
 
+    async def set_weights(request: SetWeightsRequest) -> SetWeightsReply:
+        asked = (request.job_name, request.weights, request.at)
+        return SetWeightsReply(await api.set_weights(*asked))
+
     async def status(_request: StatusRequest) -> StatusReply:
         return StatusReply(await api.status())
 
@@ -203,6 +218,7 @@ def dispatcher_handlers(
         "OpenIteration": OPEN_ITERATION.handler(open_iteration, largest),
         "Drain": DRAIN.handler(drain),
         "DrainHost": DRAIN_HOST.handler(drain_host),
+        "SetWeights": SET_WEIGHTS.handler(set_weights),
         "Status": STATUS.handler(status),
         "WorkerControl": WORKER_CONTROL.handler(api.worker_control, largest),
         "ReaderControl": READER_CONTROL.handler(api.reader_control, largest),
@@ -236,6 +252,7 @@ GET_DEFINITION = UnaryRpc.of(
 OPEN_ITERATION = UnaryRpc.of("Dispatcher/OpenIteration", OpenIterationRequest, OpenIterationReply)
 DRAIN = UnaryRpc.of("Dispatcher/Drain", DrainRequest, DrainReply, _SMALL)
 DRAIN_HOST = UnaryRpc.of("Dispatcher/DrainHost", DrainHostRequest, DrainHostReply, _SMALL)
+SET_WEIGHTS = UnaryRpc.of("Dispatcher/SetWeights", SetWeightsRequest, SetWeightsReply, 1 << 20)
 STATUS = UnaryRpc.of("Dispatcher/Status", StatusRequest, StatusReply, _SMALL)
 REPORT = UnaryRpc.of("Preemption/Report", PreemptionReport, PreemptionVerdict, _SMALL)
 WORKER_CONTROL: StreamRpc[WorkerEvent, WorkerCommand] = StreamRpc(

@@ -134,3 +134,9 @@ class ReaderSessions:
         if self._counted:
             self._of_identity.give_back(self._who, self._counted)
         self._reads, self._counted = {}, 0
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel *task*, and wait until it has ended."""
+    task.cancel()
+    await asyncio.wait({task})

@@ -9,14 +9,10 @@ from penstock.errors import StoreFull
 from penstock.protocol.control import ReaderHeartbeat, ReaderView, SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import ReaderStatus
 from penstock_dispatcher.core.events import (
-    DrainHost,
-    DrainWorker,
+    Called,
     Event,
     FilesOrdered,
-    FindDataset,
-    OpenIteration,
     ReaderDisconnected,
-    RegisterDataset,
     StartHistory,
     Tick,
     WorkerDead,
@@ -52,8 +48,7 @@ class DeferredEvents:
 
     def drop_calls(self) -> None:
         """Drop calls: they have been replied to."""
-        calls = RegisterDataset | FindDataset | OpenIteration | DrainWorker | DrainHost
-        self._events = {k: s for k, s in self._events.items() if not isinstance(s, calls)}
+        self._events = {k: s for k, s in self._events.items() if not isinstance(s, Called)}
 
 
 def view_meanwhile(
@@ -76,6 +71,8 @@ def view_meanwhile(
 
 
 def _key(event: Event) -> Key:
+    if isinstance(event, Called):
+        return (type(event), event.call)
     match event:
         case WorkerHeartbeat() | WorkerDisconnected() | WorkerDead():
             return (type(event), event.worker, event.incarnation)
@@ -83,8 +80,6 @@ def _key(event: Event) -> Key:
             return (SplitRequest, event.worker, event.incarnation, event.task, event.provider)
         case ReaderHeartbeat() | ReaderDisconnected():
             return (type(event), event.iteration, event.session)
-        case RegisterDataset() | FindDataset() | OpenIteration() | DrainWorker() | DrainHost():
-            return (type(event), event.call)
         case FilesOrdered():
             return (FilesOrdered, event.iteration, event.provider, event.seed)
         case Tick() | StartHistory():

@@ -23,6 +23,7 @@ from penstock_dispatcher.core.facts import (
     ReaderRemoved,
     SaveCompleted,
     TaskFailed,
+    WeightsChanged,
     WorkerLost,
     WorkerRegistered,
 )
@@ -52,6 +53,7 @@ class NoticeKind(Enum):
     REGISTERED = "registered"
     STARTED = "started"
     RESTARTED = "restarted"
+    REWEIGHED = "reweighed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +136,26 @@ def notice_of(fact: Fact, state: DispatcherState, title: str = "") -> Notice | N
             return _of_reader(fact, state)
         case AttemptStarted() | TaskFailed():
             return _of_task(fact, state)
-        case IdRegistered() | DatasetForgotten():
-            return _of_dataset(fact)
+        case IdRegistered() | DatasetForgotten() | WeightsChanged():
+            return _of_dataset(fact, state)
         case IterationOpened() | IterationFinished() | IterationDeleted() | SaveCompleted():
             return _of_iteration(fact, state, title)
         case _:
             return None
+
+
+def _of_weights(fact: WeightsChanged, state: DispatcherState) -> Notice:
+    job, stage = printable(fact.job), fact.change.stage
+    dataset = state.datasets[state.jobs[fact.job].parameters.dataset]
+    mixture = dataset.providers[fact.provider].mixture
+    names = () if mixture is None else mixture.names
+    total = sum(stage.parts)
+    shares = ", ".join(
+        f"{printable(name)} {part / total:.3g}"
+        for name, part in zip(names, stage.parts, strict=False)
+    )
+    words = f"job {job} has the weights {shares} from turn {stage.begin} on"
+    return Notice(NoticeKind.REWEIGHED, words, job, fact.iteration)
 
 
 def _of_worker(fact: WorkerRegistered | WorkerLost) -> Notice:
@@ -153,7 +169,11 @@ def _of_worker(fact: WorkerRegistered | WorkerLost) -> Notice:
     return Notice(kind, f"worker {fact.worker} {became}", worker=fact.worker)
 
 
-def _of_dataset(fact: IdRegistered | DatasetForgotten) -> Notice:
+def _of_dataset(
+    fact: IdRegistered | DatasetForgotten | WeightsChanged, state: DispatcherState
+) -> Notice:
+    if isinstance(fact, WeightsChanged):
+        return _of_weights(fact, state)
     dataset = printable(fact.dataset)
     match fact:
         case IdRegistered(dataset_id):

@@ -6,6 +6,7 @@ How large whole messages may be is checked by the wire, by kind; see `penstock.w
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from penstock.errors import DefinitionTooLarge, Refused
 from penstock.protocol.calls import OpenIterationRequest, Registration
@@ -19,6 +20,9 @@ from penstock.protocol.types import Versions
 
 MOST_HELD = 1 << 16
 """The most tasks that a consumer may report."""
+
+MOST_SOURCES = 1 << 16
+"""The most sources of a mixture."""
 
 MOST_SPEC = 1 << 18
 """The most bytes of what elements look like."""
@@ -81,6 +85,15 @@ def check_opening(request: OpenIterationRequest) -> None:
     ):
         if text is not None:
             check_name(what, text)
+
+
+def check_weights(job_name: str, weights: Mapping[str, float]) -> None:
+    """Refuse names that are too long, and too many; raises as `check_versions` does."""
+    check_name("job_name", job_name)
+    if len(weights) > MOST_SOURCES:
+        raise Refused(f"weights has {len(weights)} sources; a mixture has at most {MOST_SOURCES}")
+    for source in weights:
+        check_name("the name of a source", source)
 
 
 def check_worker_event(event: WorkerEvent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
 from penstock.runtime.versions import versions
 from penstock_dispatcher import fact_log, request_checks
-from penstock_dispatcher.calls import PendingCalls, ReaderSessions
+from penstock_dispatcher.calls import PendingCalls, ReaderSessions, ended
 from penstock_dispatcher.clock import new_history
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.events import (
@@ -49,6 +49,7 @@ from penstock_dispatcher.core.events import (
     ListSourceFiles,
     OpenIteration,
     ReaderDisconnected,
+    SetWeights,
     StartHistory,
     Tick,
     WorkerDisconnected,
@@ -212,6 +213,12 @@ class DispatcherService:
         self._check_open()
         return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
 
+    async def set_weights(self, job_name: str, weights: Mapping[str, float], at: int | None) -> int:
+        """See `DispatcherApi.set_weights`."""
+        self._check_open()
+        request_checks.check_weights(job_name, weights)
+        return int(await self._ask_for(partial(SetWeights, job=job_name, weights=weights, at=at)))
+
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         return msgspec.json.encode(self.stats())
@@ -262,7 +269,7 @@ class DispatcherService:
         finally:
             for worker, incarnation in self._workers.forget(peers, outbox):
                 self._handle(WorkerDisconnected(worker, incarnation))
-            await _end(reading)
+            await ended(reading)
 
     async def reader_control(
         self, heartbeats: AsyncIterator[ReaderHeartbeat]
@@ -287,7 +294,7 @@ class DispatcherService:
                 self._performer.views.pop(session, None)
                 self._handle(ReaderDisconnected(peers[session], session))
             peers.close()
-            await _end(reading)
+            await ended(reading)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -390,8 +397,3 @@ class DispatcherService:
             self._performer.perform(effect)
         except Exception as exc:  # noqa: BLE001  whatever it is, a caller waits for this
             self._fail(f"performing {type(effect).__name__}", exc)
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})

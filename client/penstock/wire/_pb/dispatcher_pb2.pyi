@@ -845,3 +845,26 @@ class JobParameters(_message.Message):
     stride: int
     seed: int
     def __init__(self, dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., shared_cache: bool = ..., target_workers: _Optional[_Union[TargetWorkers, str]] = ..., ordered: bool = ..., remainder: _Optional[_Union[Remainder, str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[_Union[OnError, str]] = ..., max_errors: _Optional[int] = ..., shards: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class SetWeightsRequest(_message.Message):
+    __slots__ = ("job_name", "weights", "at")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    job_name: str
+    weights: _containers.ScalarMap[str, float]
+    at: int
+    def __init__(self, job_name: _Optional[str] = ..., weights: _Optional[_Mapping[str, float]] = ..., at: _Optional[int] = ...) -> None: ...
+
+class SetWeightsReply(_message.Message):
+    __slots__ = ("begin",)
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    def __init__(self, begin: _Optional[int] = ...) -> None: ...

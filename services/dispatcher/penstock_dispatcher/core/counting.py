@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.protocol.types import IterationId
-from penstock_dispatcher.core import account, skipped_errors, slots
+from penstock_dispatcher.core import account, mixture_stats, skipped_errors, slots
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.soft_state import SoftState
@@ -152,6 +152,7 @@ def _iteration(
         fills_slots=iteration.fills_slots,
         slots=sum(soft_state.shares.get(name, {}).values()),
         ordered=iteration.ordered,
+        mixtures=mixture_stats.mixtures_of(iteration),
     )
 
 

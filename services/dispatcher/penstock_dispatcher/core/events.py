@@ -104,6 +104,19 @@ class DrainHost:
 
 
 @dataclass(frozen=True, slots=True)
+class SetWeights:
+    """A client asks that the sources of a job's mixture have *weights* from a turn on.
+
+    *at* is that turn; None is the first that no task was granted.
+    """
+
+    call: Call
+    job: str
+    weights: Mapping[str, float]
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDisconnected:
     """The stream of a worker ended. It may live, but gets nothing new until its next heartbeat."""
 
@@ -142,13 +155,14 @@ class Tick:
     """Time went by."""
 
 
+Called: TypeAlias = (
+    RegisterDataset | FindDataset | OpenIteration | DrainWorker | DrainHost | SetWeights
+)
+"""Events that a caller waits for."""
+
 Event: TypeAlias = (
     StartHistory
-    | RegisterDataset
-    | FindDataset
-    | OpenIteration
-    | DrainWorker
-    | DrainHost
+    | Called
     | WorkerHeartbeat
     | SplitRequest
     | WorkerDisconnected
@@ -199,7 +213,13 @@ class ReplyToCall:
 
     call: Call
     answer: (
-        DatasetId | RegisteredDataset | OpenIterationReply | tuple[WorkerId, ...] | Failure | None
+        DatasetId
+        | RegisteredDataset
+        | OpenIterationReply
+        | tuple[WorkerId, ...]
+        | int
+        | Failure
+        | None
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.protocol.control import ElementCounts
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import Checkpoint, Failure, ReaderId, TaskId
@@ -64,12 +65,27 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightChange:
+    """A change of a mixture's weights in pass *pass_number* of its split provider.
+
+    It holds in later passes, too, until the next change.
+    """
+
+    pass_number: int
+    stage: WeightStage
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderPosition:
-    """Where a split provider stood: at *offset* in pass *pass_number*, over files of *listing*."""
+    """Where a split provider stood: at *offset* in pass *pass_number*, over files of *listing*.
+
+    *changes* are those of the weights of a mixture.
+    """
 
     pass_number: int
     offset: int
     listing: ListingOutline | None
+    changes: tuple[WeightChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from penstock_dispatcher.core.fact_values import (
     RestoredStride,
     RestoredTask,
     Unfinished,
+    WeightChange,
 )
 from penstock_dispatcher.core.listings import ListingOutline
 
@@ -173,6 +174,8 @@ class IterationRestored:
     before: AccountTotals
     rounds: RestoredRounds | None = None
     stride: RestoredStride | None = None
+    weights: Mapping[int, tuple[WeightChange, ...]] = field(default_factory=dict)
+    """The changes of weights with which the job's next pass begins, by split provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,19 @@ class IterationDeleted:
     iteration: IterationId
     superseded: bool = False
     unfinished: Unfinished | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsChanged:
+    """The mixture that is split provider *provider* of a job has other weights from a turn on.
+
+    *change* is of the pass *iteration*; None is the next one that is opened.
+    """
+
+    job: str
+    iteration: IterationId | None
+    provider: int
+    change: WeightChange
 
 
 # --- workers and readers ---
@@ -362,6 +378,7 @@ JobFact: TypeAlias = (
     | SaveCompleted
     | IterationFinished
     | IterationDeleted
+    | WeightsChanged
 )
 PeerFact: TypeAlias = (
     WorkerRegistered | WorkerLost | ReaderJoined | ReaderRemoved | ConsumptionReported | RoundsFact

@@ -11,13 +11,14 @@
      "shards": 2, "stride": {"consumers": 2, "tasks": 3, "elements": 900}}
 
 Of files it holds numbers: *files* of a provider says which listing they are of (see `listings`).
+*changes* of a provider are those of a mixture's weights; *weights* those that the next pass has.
 Empty values and zeros are left out, except for *next_task* and the fields above it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
@@ -27,10 +28,11 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from penstock.errors import StateError
 from penstock.protocol.control import ElementCounts
 from penstock.protocol.malformed import MALFORMED, glimpse
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Mode, ReaderId, TaskId
-from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt
+from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt, WeightChange
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord, counts_of
 from penstock_dispatcher.core.rounds_record import FIRST, RoundsAccount, rounds_of
@@ -47,12 +49,32 @@ SUMS = ("elements", "acked", "consumed", "unreported", "splits", "units", "error
 """The sums that an account has, saved or not, beside its counts."""
 
 
+class ChangeState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A change of a mixture's weights in pass *pass_number*; see `WeightStage` for the others."""
+
+    begin: Count
+    parts: tuple[Count, ...]
+    before: tuple[Count, ...] = ()
+    pass_number: Count = 0
+
+
 class ProviderState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The position of a split provider: *offset* in pass *pass_number*, of which *files*."""
+    """The position of a split provider: *offset* in pass *pass_number*, of which *files*.
+
+    *changes* are those of a mixture's weights.
+    """
 
     pass_number: Count = 0
     offset: Count = 0
     files: ListingOutline | None = None
+    changes: tuple[ChangeState, ...] = ()
+
+
+class WeightsState(Struct, frozen=True, forbid_unknown_fields=True):
+    """The *changes* of weights with which the job's next pass begins, of a split *provider*."""
+
+    provider: Count
+    changes: tuple[ChangeState, ...]
 
 
 class RunnerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -169,6 +191,8 @@ class JobState(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether each task is one split, in order."""
     stride: StrideState | UnsetType = UNSET
     """Of one order that goes to several consumers only."""
+    weights: tuple[WeightsState, ...] | UnsetType = UNSET
+    """Of a job whose mixture has other weights than its definition says."""
 
 
 def of(
@@ -181,7 +205,8 @@ def of(
     return msgspec.structs.replace(
         _begun(job, iteration),
         providers=tuple(
-            ProviderState(s.pass_number, s.offset, s.listing) for s in iteration.providers
+            ProviderState(s.pass_number, s.offset, s.listing, tuple(map(_change, s.changes)))
+            for s in iteration.providers
         ),
         tasks=tuple(
             _task(name, task, acked[name], strided=iteration.stride is not None)
@@ -218,6 +243,8 @@ def _begun(job: JobRecord, iteration: IterationRecord) -> JobState:
         shards=job.parameters.shards or UNSET,
         ordered=iteration.ordered or UNSET,
         stride=_stride(iteration),
+        weights=tuple(WeightsState(i, tuple(map(_change, c))) for i, c in job.weights.items())
+        or UNSET,
     )
 
 
@@ -273,6 +300,25 @@ def log(saved: LogState, ended: int, provider: SplitProvider) -> SplitLog:
         splits.append(Split(low, high, provider.named(turn, low, high)) if low < high else END)
         turn += low == high
     return SplitLog(saved.start, tuple(splits))
+
+
+def changes(saved: Sequence[ChangeState]) -> tuple[WeightChange, ...]:
+    """Return the changes of weights that were saved."""
+    return tuple(
+        WeightChange(each.pass_number, WeightStage(each.begin, each.parts, each.before))
+        for each in saved
+    )
+
+
+def weights(saved: JobState) -> dict[int, tuple[WeightChange, ...]]:
+    """Return the changes with which the next pass of a job begins, by split provider."""
+    known = () if saved.weights is UNSET else saved.weights
+    return {each.provider: changes(each.changes) for each in known}
+
+
+def _change(change: WeightChange) -> ChangeState:
+    stage = change.stage
+    return ChangeState(stage.begin, stage.parts, stage.before, change.pass_number)
 
 
 def acked(saved: AckedState) -> AckedSet:

@@ -30,6 +30,7 @@ from penstock_dispatcher.core.fact_values import (
     AttemptTotals,
     InDoubt,
     Unfinished,
+    WeightChange,
 )
 from penstock_dispatcher.core.facts import ErrorsSkipped
 from penstock_dispatcher.core.rounds_record import RoundsRecord
@@ -47,6 +48,8 @@ class JobRecord:
     finished: RangeSet = NO_RANGES
     unfinished: dict[int, Unfinished] = field(default_factory=dict)
     """The repetitions that were deleted before their end, after some of it was acked."""
+    weights: dict[int, tuple[WeightChange, ...]] = field(default_factory=dict)
+    """The changes of weights with which the next pass begins, by split provider."""
 
 
 @dataclass(slots=True)

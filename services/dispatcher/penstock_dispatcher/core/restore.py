@@ -120,6 +120,7 @@ def _provider(
         state.providers[number].pass_number,
         state.providers[number].offset,
     )
+    provider.reweigh(job_state.changes(state.providers[number].changes))
     return provider
 
 
@@ -258,12 +259,15 @@ def _restored(
         state.seed,
         origin,
         tuple(
-            ProviderPosition(provider.pass_number, provider.offset, provider.listing)
+            ProviderPosition(
+                provider.pass_number, provider.offset, provider.listing, provider.changes
+            )
             for provider in providers
         ),
         tuple(_task(TaskId(first + i), task, providers) for i, task in enumerate(tasks)),
         state.next_task,
         job_state.sums(state.account),
+        weights=job_state.weights(state),
     )
 
 

@@ -8,7 +8,8 @@ from msgspec import UNSET
 
 from penstock.errors import StateError
 from penstock.protocol.calls import JobParameters
-from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.definition import ENDLESS, SplitProviderSpec
+from penstock.protocol.mixture import MOST_PARTS
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import Mode
 from penstock_dispatcher.core import job_state
@@ -84,6 +85,31 @@ def check_providers(state: JobState, providers: Sequence[SplitProviderSpec]) -> 
             raise _bad(
                 f"$.providers[{i}].files", f"this split provider has {_no(spec.files)} files"
             )
+        _check_changes(f"$.providers[{i}].changes", at.changes, spec)
+    for i, known in enumerate(() if state.weights is UNSET else state.weights):
+        if known.provider >= len(providers):
+            raise _bad(f"$.weights[{i}].provider", f"there are {len(providers)} split providers")
+        spec = providers[known.provider]
+        _check_changes(f"$.weights[{i}].changes", known.changes, spec)
+
+
+def _check_changes(
+    place: str, changes: Sequence[job_state.ChangeState], spec: SplitProviderSpec
+) -> None:
+    """Refuse changes of weights that are of another mixture, or of none."""
+    sources = 0 if spec.mixture is None else len(spec.mixture.names)
+    last = -1, 0
+    for i, each in enumerate(changes):
+        before = len(each.before)
+        if len(each.parts) != sources or before not in (
+            (0, sources) if not each.begin else (sources,)
+        ):
+            raise _bad(f"{place}[{i}]", f"the mixture has {sources} sources")
+        if not 0 < sum(each.parts) <= MOST_PARTS:
+            raise _bad(f"{place}[{i}].parts", f"their sum must be from 1 to {MOST_PARTS}")
+        if (each.pass_number, each.begin) <= last or each.begin >= ENDLESS:
+            raise _bad(f"{place}[{i}].begin", "changes must be in the order of their turns")
+        last = each.pass_number, each.begin
 
 
 def _no(files: FilePattern | None) -> str:
@@ -185,6 +211,8 @@ def _check_log(place: str, saved: job_state.LogState, provider: SplitProvider) -
     for low, high in saved.splits:
         if low > high:
             raise _bad(place, f"[{low}, {high}] is no split")
+    if provider.changes:
+        return  # passes of a mixture whose weights changed may have other numbers of units
     beyond = max((high for _, high in saved.splits), default=0)
     if beyond > max(provider.units, 0):
         raise _bad(place, f"unit {beyond - 1} is not within {max(provider.units, 0)}")

@@ -14,9 +14,12 @@ from penstock.engine import seeds
 from penstock.files import Order, order
 from penstock.graph.node import INFINITE
 from penstock.protocol.definition import Repeats, SplitProviderSpec
+from penstock.protocol.mixture import encode
 from penstock.protocol.splits import FilePattern, Split
 from penstock.protocol.types import TaskId
+from penstock_dispatcher.core.fact_values import WeightChange
 from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.mixture_record import MixtureRecord
 
 END = Split(0, 0)
 """The split that ends a pass in a log."""
@@ -89,6 +92,8 @@ class SplitProvider(_WithKnownFiles):
     """See `SplitProviderSpec.repeats`."""
     once_a_worker: bool = False
     """See `SplitProviderSpec.once_a_worker`."""
+    mixture: MixtureRecord | None = None
+    """The mixture whose turns are its units."""
 
     @classmethod
     def of(
@@ -99,8 +104,14 @@ class SplitProvider(_WithKnownFiles):
         units = spec.units if spec.files is None else _left(spec.files, listed)
         # Nothing, however often, is nothing: one pass, already handed out.
         passes, pass_number = (spec.passes, 0) if units else (1, 1)
-        about = spec.repeats, spec.once_a_worker
+        mixture = None if spec.mixture is None else MixtureRecord(spec.mixture)
+        about = spec.repeats, spec.once_a_worker, mixture
         return cls(units, spec.align, passes, spec.files, listed, seed, pass_number, 0, *about)
+
+    @property
+    def changes(self) -> tuple[WeightChange, ...]:
+        """The changes of the weights of its mixture."""
+        return () if self.mixture is None else self.mixture.changes
 
     @property
     def left(self) -> bool:
@@ -137,6 +148,18 @@ class SplitProvider(_WithKnownFiles):
                 self.offset = split.stop
         if self.offset == self.units and self.units:
             self.pass_number, self.offset = self.pass_number + 1, 0
+            self._count_units()
+
+    def reweigh(self, changes: Iterable[WeightChange]) -> None:
+        """Let the weights of its mixture have *changes*: a pass may have other units then."""
+        if self.mixture is not None:
+            self.mixture = self.mixture.plus(*changes)
+            self._count_units()
+
+    def _count_units(self) -> None:
+        if self.mixture is not None and self.mixture.changes:
+            turn = self.mixture.turn_at(self.offset)
+            self.units = len(self.mixture.units(self.pass_number, turn))
 
     @property
     def reading(self) -> int:
@@ -186,8 +209,16 @@ class SplitProvider(_WithKnownFiles):
         return None
 
     def named(self, pass_number: int, start: int, stop: int) -> tuple[str, ...]:
-        """Return the files that are units *start* to *stop* of pass *pass_number*."""
-        if self.files is None or start == stop:
+        """Return the names of a split of units *start* to *stop* of pass *pass_number*.
+
+        Those are its files; or the stages of a mixture, if its weights have changed.
+        """
+        if start == stop:
+            return ()
+        if self.mixture is not None:
+            stages = self.mixture.changed_stages(pass_number, start, stop)
+            return (encode(stages),) if stages else ()
+        if self.files is None:
             return ()
         names = self.known.names
         if names is None:

@@ -49,6 +49,7 @@ from penstock_dispatcher.core.facts import (
     TaskDone,
     TaskFact,
     TaskFailed,
+    WeightsChanged,
     WorkerLost,
     WorkerRegistered,
 )
@@ -153,6 +154,9 @@ class DispatcherState:
                 self._finished(fact)
             case IterationDeleted():
                 self._forgotten(fact)
+            case WeightsChanged(job, iteration):
+                reads = None if iteration is None else self.iterations[iteration]
+                task_state.reweigh(self.jobs[job], reads, fact)
             case _:
                 assert_never(fact)
 
@@ -225,11 +229,9 @@ class DispatcherState:
     def _opened(self, fact: IterationOpened) -> None:
         job = self.jobs[fact.job]
         providers = self._sources(job, fact.seed, fact.listings)
-        self._add(
-            fact,
-            IterationRecord(fact.job, fact.repetition, fact.seed, job.parameters, providers),
-            job,
-        )
+        task_state.begin_weights(job, providers)
+        made = IterationRecord(fact.job, fact.repetition, fact.seed, job.parameters, providers)
+        self._add(fact, made, job)
 
     def _restored(self, fact: IterationRestored) -> None:
         job = self.jobs[fact.job]
@@ -237,6 +239,7 @@ class DispatcherState:
         providers = self._sources(job, fact.seed, listings) if fact.providers else []
         for provider, was in zip(providers, fact.providers, strict=True):
             provider.pass_number, provider.offset = was.pass_number, was.offset
+            provider.reweigh(was.changes)
         iteration = IterationRecord(
             fact.job,
             fact.repetition,
@@ -247,7 +250,7 @@ class DispatcherState:
             fact.origin,
         )
         iteration.before = fact.before
-        job.seed = fact.job_seed
+        job.seed, job.weights = fact.job_seed, dict(fact.weights)
         if fact.rounds is not None:
             task_state.restore_rounds(job, iteration, fact.rounds)
         if fact.stride is not None:

@@ -22,6 +22,7 @@ from penstock_dispatcher.core import (
     consumers,
     counting,
     jobs,
+    mixtures,
     readers,
     registrations,
     restore,
@@ -34,6 +35,7 @@ from penstock_dispatcher.core import (
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
 from penstock_dispatcher.core.events import (
+    Called,
     DrainHost,
     DrainWorker,
     Effect,
@@ -45,6 +47,7 @@ from penstock_dispatcher.core.events import (
     ReaderDisconnected,
     RegisterDataset,
     ReplyToCall,
+    SetWeights,
     StartHistory,
     Tick,
     WorkerDead,
@@ -137,16 +140,7 @@ class DispatcherCore:
             case _:
                 assert_never(event)
 
-    def _on_call(
-        self,
-        event: StartHistory
-        | RegisterDataset
-        | FindDataset
-        | OpenIteration
-        | DrainWorker
-        | DrainHost,
-        now: float,
-    ) -> None:
+    def _on_call(self, event: StartHistory | Called, now: float) -> None:
         match event:
             case StartHistory(birth):
                 self.ctx.commit(HistoryStarted(birth))
@@ -160,6 +154,8 @@ class DispatcherCore:
                 workers.on_drain(self.ctx, event)
             case DrainHost():
                 workers.on_drain_host(self.ctx, event)
+            case SetWeights():
+                mixtures.on_set_weights(self.ctx, event)
             case _:
                 assert_never(event)
 

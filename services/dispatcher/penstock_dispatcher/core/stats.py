@@ -130,6 +130,49 @@ class RoundsStats:
 
 
 @dataclass(frozen=True, slots=True)
+class MixtureSourceStats:
+    """A source of a mixture in the current pass. Elements count when tasks get their turns."""
+
+    name: str
+    wanted: float
+    """Its share of the turns by the weights that hold now."""
+    handed: int
+    """How many elements of it tasks were granted."""
+    acked: int
+    """How many of these are in splits of which everything was acked."""
+    size: int | None
+    """How many elements it has; None is without end."""
+    passes: int
+    """How often it was handed out completely."""
+    repeats_at: int | None
+    """The next turn at which it begins again; None if it never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureSpan:
+    """Turns between two changes of the weights; before the first, a schedule may change them.
+
+    *wanted* are shares at *begin*, and *handed* the elements that tasks were granted, by source.
+    """
+
+    begin: int
+    end: int | None
+    wanted: tuple[float, ...]
+    handed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureStats:
+    """A mixture of a pass that runs: tasks were granted the turns before *turn*."""
+
+    pass_number: int
+    turn: int
+    sources: tuple[MixtureSourceStats, ...]
+    spans: tuple[MixtureSpan, ...] = ()
+    """By the newest changes of the weights."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheStats:
     """A cached pass: the numbers of elements *made*, and *sent* to single readers.
 
@@ -185,6 +228,8 @@ class IterationStats:
     """How many tasks it may have at once, if it fills slots."""
     ordered: bool = False
     """Whether it is read in one order."""
+    mixtures: tuple[MixtureStats, ...] = ()
+    """Its mixtures whose turns tasks are granted."""
 
     @property
     def live_readers(self) -> int:

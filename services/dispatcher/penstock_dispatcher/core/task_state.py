@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -22,9 +22,12 @@ from penstock_dispatcher.core.facts import (
     RoundsFact,
     TrainerDone,
     TrainersReported,
+    WeightsChanged,
 )
+from penstock_dispatcher.core.mixture_record import next_pass, with_change
 from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord, add
 from penstock_dispatcher.core.rounds_record import PATIENCE, Displaced, RoundsRecord
+from penstock_dispatcher.core.split_provider import SplitProvider
 
 
 def settle(iteration: IterationRecord, name: TaskId) -> None:
@@ -176,3 +179,20 @@ def _advance(iteration: IterationRecord, rounds: RoundsRecord, fact: RoundsAdvan
         task = iteration.tasks[name]
         task.acked = task.acked | AckedSet(rounds.element_floor(name))
     rounds.last, rounds.failed = fact.last, fact.failed
+
+
+def reweigh(job: JobRecord, iteration: IterationRecord | None, fact: WeightsChanged) -> None:
+    """Let the weights of a mixture be changed: in a pass, and in later ones of its job."""
+    if iteration is None:
+        known = job.weights.get(fact.provider, ())
+        job.weights[fact.provider] = with_change(known, fact.change)
+    else:
+        iteration.providers[fact.provider].reweigh([fact.change])
+        job.weights[fact.provider] = next_pass((fact.change,))
+
+
+def begin_weights(job: JobRecord, providers: Sequence[SplitProvider]) -> None:
+    """Let a pass of a job begin with the weights that were set last, and later passes too."""
+    for number, changes in job.weights.items():
+        providers[number].reweigh(changes)
+        job.weights[number] = next_pass(changes)
