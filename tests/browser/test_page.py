@@ -270,6 +270,24 @@ def test_the_workers_have_host_cpu_memory_version_and_their_rate_beside_the_medi
     assert float(seen["elements/s"]) < float(seen["median of peers"])
 
 
+def test_a_worker_that_reads_remote_files_has_its_counts_and_the_hit_rate_of_the_cache(shown):
+    with SceneServer(scenes.object_storage, seen=5) as server:
+        page = shown(server.url)
+        page.goto(server.url + "#/worker/worker-1.local%3A7001")
+        page.locator("text=file cache hits").wait_for()
+        figures = page.locator("dl.totals div")
+        seen = dict(each.split("\n") for each in figures.all_inner_texts())
+        unexplained = page.locator("dl.totals .term:not([title])").count()
+
+    wanted = {
+        "remote files, MB": "3,355.4", "requests": "400", "retries": "8",
+        "hedged reads": "16, 10 won", "waited for storage": "50 s",
+        "file cache, MB": "32,212.3", "file cache hits": "75 %",
+    }  # fmt: skip
+    assert wanted.items() <= seen.items()
+    assert unexplained == 0
+
+
 @pytest.mark.parametrize(
     ("scene", "first", "badge"),
     [

@@ -48,6 +48,21 @@ def test_the_cache_of_remote_files_has_columns_where_there_is_one():
     assert re.search(r"1,000,000.0 │ +│ +│$", other)
 
 
+def test_bytes_of_remote_files_have_columns_where_any_were_read():
+    reads, idle = worker("a:1"), worker("b:1")
+    counts = {"requests": 40, "nbytes": 5_678_900_000, "retries": 1234}
+    reads = replace(reads, stats={**reads.stats, "storage": counts})
+    idle = replace(idle, stats={**idle.stats, "storage": dict.fromkeys(counts, 0)})
+
+    assert "remote files" not in shown(table(idle))
+    head, one, other = (
+        line for line in shown(table(reads, idle)).splitlines() if re.search(r"sent, MB|:1 ", line)
+    )
+    assert re.search(r"remote files, MB ┃ retries ┃$", head)
+    assert re.search(r"5,678.9 │ +1,234 │$", one)
+    assert re.search(r"1,000,000.0 │ +│ +│$", other)
+
+
 def test_busy_cores_and_tasks_are_shown_instead_of_slots():
     stats = {"tasks": [{"task": 1, "state": "runs"}], "usage": {"busy": 1.26, "cores": 2}}
     crowded = replace(worker("a:1"), tasks=tuple(range(31)), slots=2, slots_used=31, stats=stats)

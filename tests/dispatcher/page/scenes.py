@@ -69,6 +69,17 @@ def worker(address, tasks, t, rate, *, slots=4, **more):
     return WorkerSummary(address, 1, tasks=tuple(tasks), stats=stats, **(fields | more))
 
 
+def with_remote_files(one, requests):
+    """Return the worker *one*, which reads an object store through a cache on disk."""
+    storage = {
+        "requests": requests, "nbytes": requests << 23, "retries": requests // 50, "slow_downs": 2,
+        "hedges": requests // 25, "hedges_won": requests // 40, "wait_seconds": requests / 8,
+        "cache_hits": 3 * requests, "cache_misses": requests, "cache_evictions": 0,
+    }  # fmt: skip
+    file_cache = {"held": 30 << 30, "bound": 64 << 30}
+    return replace(one, stats={**one.stats, "storage": storage, "file_cache": file_cache})
+
+
 def task(number, where, t, rate, **more):
     head = int(rate * (t + 60))
     return TaskStats(
@@ -141,6 +152,11 @@ def a_job(t, wait, *, count=4, per_worker=2, rate=52.0, number=7100, job="imagen
 def healthy(t):
     workers, one = a_job(t, 0.012, hosts=2)
     return mesh(workers, [one])
+
+
+def object_storage(t):
+    workers, one = a_job(t, 0.012, hosts=2)
+    return mesh([with_remote_files(each, 400) for each in workers], [one])
 
 
 def slow_map(t):
@@ -261,6 +277,7 @@ SCENES = {
     "empty": empty,
     "healthy": healthy,
     "slow-map": slow_map,
+    "object-storage": object_storage,
     "lost-and-drained": lost_and_drained,
     "slow-worker": slow_worker,
     "unbalanced": unbalanced,

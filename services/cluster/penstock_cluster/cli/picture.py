@@ -258,6 +258,8 @@ def workers_table(
         "sent, MB->",
         "lent->",
         "copied out->",
+        "remote files, MB->",
+        "retries->",
         "file cache, MB->",
         "file cache hits->",
     ]
@@ -267,6 +269,7 @@ def workers_table(
         *(() if unlike else ("version",)),
         *(() if any(worker.tags for worker in workers) else ("tags",)),
         *(() if lends else ("lent", "copied out")),
+        *(() if any(map(_remote_files, workers)) else ("remote files, MB", "retries")),
         *(() if any(map(_file_cache, workers)) else ("file cache, MB", "file cache hits")),
     }
     rows = [_row(worker) for worker in workers]
@@ -291,6 +294,7 @@ def _row(worker: WorkerSummary) -> list[str | Text]:
         f"{buffered / 1e6:,.1f}",
         f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
         *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
+        *(_remote_files(worker) or ("", "")),
         *(_file_cache(worker) or ("", "")),
     ]
 
@@ -316,6 +320,15 @@ def _lent(worker: WorkerSummary) -> tuple[int, int]:
     """Return how many frames were lent to readers on the worker's host, and how many copied out."""
     stats: dict[str, Any] = worker.stats or {}
     return stats.get("lent", 0), stats.get("copied_out", 0)
+
+
+def _remote_files(worker: WorkerSummary) -> tuple[str, str] | None:
+    """Return how many bytes of remote files the worker's runners read, and how many retries."""
+    stats: dict[str, Any] = worker.stats or {}
+    read = stats.get("storage") or {}
+    if not read.get("requests"):
+        return None
+    return f"{read['nbytes'] / 1e6:,.1f}", f"{read['retries']:,}"
 
 
 def _file_cache(worker: WorkerSummary) -> tuple[str, str] | None:

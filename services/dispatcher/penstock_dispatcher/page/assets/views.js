@@ -231,6 +231,11 @@ export function JobPage({ job, columns, notices, theme, live }) {
 
 const hitRate = ({ cache_hits: hits, cache_misses: misses }) => hits / Math.max(1, hits + misses);
 
+const ofStorage = (read) => [
+  ["remote files, MB", megabytes(read.nbytes)], ["requests", count(read.requests)], ["retries", count(read.retries)],
+  ["hedged reads", `${count(read.hedges)}, ${count(read.hedges_won)} won`], ["waited for storage", `${count(read.wait_seconds)} s`],
+];
+
 export function WorkerPage({ address, notices, live }) {
   const seen = usePolled(`api/page?worker=${encodeURIComponent(address)}`, live);
   const log = html`<${Log} notices=${notices.filter((one) => one.worker === address || one.kind === "restarted")} title="Log of this worker" />`;
@@ -240,6 +245,7 @@ export function WorkerPage({ address, notices, live }) {
   const facts = [
     ["busy cores", busyCores(worker.load)], ["running tasks", runningTasks(worker.load)], ["assigned tasks", count(worker.load.assigned)], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
     ["buffered, MB", megabytes(worker.buffered)], ["sent, MB", megabytes(stats?.bytes_sent ?? 0)], ["runners lost", count(stats?.runners_lost ?? 0)],
+    ...(stats?.storage?.requests ? ofStorage(stats.storage) : []),
     ...(stats?.file_cache ? [["file cache, MB", megabytes(stats.file_cache.held)], ["file cache hits", percent(hitRate(stats.storage))]] : []),
     ["silent for", `${worker.silent} s`], ["memory, MB", worker.memory == null ? "–" : megabytes(worker.memory)], ["version", worker.version || "–"],
   ];
