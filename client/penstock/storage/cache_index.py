@@ -13,6 +13,7 @@ read for twice as many bytes is stale.
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -68,6 +69,15 @@ class CacheIndex:
             check_same_thread=False,
             cached_statements=32,
         )
+        # Dropped without `close`, it closes the file; not as a process ends: that may be a fork.
+        weakref.finalize(self, self._db.close).atexit = False
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         with self._transaction():
