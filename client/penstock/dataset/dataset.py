@@ -14,6 +14,7 @@ from penstock.dataset.file_sources import FileSources
 from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.mixing import Mixing
+from penstock.dataset.packing import Packing
 from penstock.dataset.regrouping import Regrouping
 from penstock.dataset.sources import Sources
 from penstock.dataset.table_sources import TableSources
@@ -33,7 +34,14 @@ from penstock.runtime.tracebacks import named_by
 
 
 class Dataset(
-    Sources, FileSources, TableSources, FrameworkSources, Mixing, Elementwise, Regrouping
+    Sources,
+    FileSources,
+    TableSources,
+    FrameworkSources,
+    Mixing,
+    Elementwise,
+    Regrouping,
+    Packing,
 ):
     """An immutable recipe for elements; nothing runs until it is read.
 

@@ -22,20 +22,8 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function, function_name
-from penstock.graph.traversal import walk
 from penstock.ops.internal.group_buffer import GroupedElement, Groups
-from penstock.ops.internal.group_input import (
-    GroupInput,
-    ReplayedGroupInput,
-    Slot,
-    TrackedGroupInput,
-)
-from penstock.ops.internal.tracked_shuffle import (
-    TrackedInput,
-    cuts,
-    is_straight,
-    keeps_nothing,
-)
+from penstock.ops.internal.group_input import Slot, group_input
 from penstock.ops.window import in_memory
 from penstock.options import check_count
 
@@ -182,7 +170,7 @@ class GroupingIterator(OpIterator):
     def __init__(self, grouping: Grouping, upstream: Node, context: Context, state: State) -> None:
         groups, _, current = state or ([], None, None)
         self._grouping, self._context, self._state = grouping, context, state
-        self._supply = _supply(upstream, context, state and state[:2])
+        self._supply = group_input(GroupByWindow.op, upstream, context, state and state[:2])
         self._held = Groups()
         self._inputs: deque[Slot] = deque()
         """The elements of the input's last block that are in no group yet."""
@@ -310,15 +298,3 @@ class GroupingIterator(OpIterator):
         if inner is not None and self._key is not None:
             inner.close()
             self._held.remove(self._key)
-
-
-def _supply(upstream: Node, context: Context, state: State) -> GroupInput:
-    """Return the input that reads the elements of *upstream* from *state* on."""
-    tracked = context.sessions is not None and any(
-        stage.op == "distribute" for _, stage in walk(upstream)
-    )
-    if not tracked or cuts(upstream):  # for pieces, the oldest one is enough
-        return ReplayedGroupInput(lambda below: context.open(upstream, below), state, once=tracked)
-    source = context.open(upstream, state[1][0][0] if state else None)
-    lender = TrackedInput(source, straight=is_straight(upstream))
-    return TrackedGroupInput(lender, state, alike=keeps_nothing(upstream))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from penstock.element import Element, describe
 from penstock.engine.context import Context
@@ -39,7 +39,32 @@ class Rebatch(Node):
         """See `Node.open`."""
         below, errors, row = state or (None, 0, 0)
         held = InputBuffer(context, self.upstream, [below, errors])
-        return _RebatchIterator(held, row, self.size, self.drop_remainder)
+        kind = _Batches()
+        return RebatchIterator(held, row, self.size, drop_remainder=self.drop_remainder, kind=kind)
+
+
+class Rows(Protocol):
+    """What an operator takes for the rows of an element, and how it joins them."""
+
+    def count(self, element: Element) -> int:
+        """Return how many rows *element* has."""
+        ...
+
+    def join(self, parts: Sequence[Part]) -> Element:
+        """Return the rows of *parts* as one element."""
+        ...
+
+
+class _Batches:
+    """The rows of batches."""
+
+    def count(self, element: Element) -> int:
+        """See `Rows.count`."""
+        return row_count("rebatch", element)
+
+    def join(self, parts: Sequence[Part]) -> Element:
+        """See `Rows.join`."""
+        return join(parts)
 
 
 def join(parts: Sequence[Part]) -> Element:
@@ -60,9 +85,13 @@ def join(parts: Sequence[Part]) -> Element:
     return join_rows(parts)
 
 
-class _RebatchIterator(OpIterator):
-    def __init__(self, held: InputBuffer, row: int, size: int, drop_remainder: bool) -> None:
-        self._held = held
+class RebatchIterator(OpIterator):
+    """Elements of *size* rows each, cut from the held elements from row number *row* on."""
+
+    def __init__(
+        self, held: InputBuffer, row: int, size: int, *, drop_remainder: bool, kind: Rows
+    ) -> None:
+        self._held, self._kind = held, kind
         self._row = row
         """How many rows of the first batch are used up."""
         self._size, self._drop = size, drop_remainder
@@ -148,7 +177,7 @@ class _RebatchIterator(OpIterator):
         """
         held, number = self._held, len(self._counts)
         try:
-            count = row_count("rebatch", held.elements[number])
+            count = self._kind.count(held.elements[number])
         except ELEMENT_ERRORS:
             if made:
                 return False
@@ -167,7 +196,7 @@ class _RebatchIterator(OpIterator):
         Rows that do not go together are dropped with an error, but kept while something is *made*.
         """
         try:
-            batch = join(self._parts(rows))
+            batch = self._kind.join(self._parts(rows))
         except ELEMENT_ERRORS:
             if not made:
                 self._use(rows)

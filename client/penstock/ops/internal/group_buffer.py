@@ -1,4 +1,4 @@
-"""The buffer of `group_by_window`: elements in groups, each with the position where it was read.
+"""The buffer of operators that group elements: each with the position where it was read.
 
 State: ``[groups, parts]``. A group is ``[key, size]``. A part is a stretch of the input in which
 elements are buffered: ``[the input's state, number, errors, events]``. It begins at element
@@ -70,6 +70,11 @@ class Groups:
 
     def __bool__(self) -> bool:
         return bool(self.elements)
+
+    @property
+    def count(self) -> int:
+        """How many elements are held."""
+        return self._held
 
     def size(self, key: int) -> int | None:
         """Return how many elements make the group of *key* full, if there is one."""

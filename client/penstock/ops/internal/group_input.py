@@ -1,4 +1,4 @@
-"""The input of `group_by_window`. After a restore, it reads buffered elements again."""
+"""The input of operators that group elements. After a restore, it reads buffered elements again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Protocol, TypeAlias, cast
 
 from penstock.element import Element
 from penstock.engine.block_size import BlockSizer
+from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, OpIterator, State
 from penstock.engine.unacked import joined, only_tags, unacked_exactly
 from penstock.errors import Closed, StateError
+from penstock.graph.node import Node
+from penstock.graph.traversal import walk
 from penstock.ops.internal.group_buffer import (
     MOST,
     Event,
@@ -19,7 +22,12 @@ from penstock.ops.internal.group_buffer import (
     InputPosition,
     written,
 )
-from penstock.ops.internal.tracked_shuffle import TrackedInput
+from penstock.ops.internal.tracked_shuffle import (
+    TrackedInput,
+    cuts,
+    is_straight,
+    keeps_nothing,
+)
 
 Slot: TypeAlias = tuple[Element, InputPosition]
 
@@ -28,7 +36,7 @@ At: TypeAlias = Callable[[Sequence[GroupedElement], State], State]
 
 
 class GroupInput(Protocol):
-    """The input of `group_by_window`."""
+    """The input of an operator that groups elements."""
 
     @property
     def restored(self) -> bool:
@@ -56,9 +64,15 @@ class ReplayedGroupInput:
     """A `GroupInput` that can be read again from any position; if *once*, from the oldest only."""
 
     def __init__(
-        self, open_input: Callable[[State], OpIterator], state: State, *, once: bool = False
+        self,
+        op: str,
+        open_input: Callable[[State], OpIterator],
+        state: State,
+        *,
+        once: bool = False,
     ) -> None:
         groups, parts = state or ([], [[None, 0, 0, []]])
+        self._op = op
         self._open, self._most_parts = open_input, 1 if once else MOST
         self._groups: list[tuple[int, int]] = [(key, size) for key, size in groups]
         self._parts: deque[tuple[State, int, int, list[Event]]] = deque(map(tuple, parts))
@@ -176,7 +190,7 @@ class ReplayedGroupInput:
     def _check(self, more: bool) -> None:
         if not more:
             raise StateError(
-                f"group_by_window: the input ends before element {self._number}, but it had more "
+                f"{self._op}: the input ends before element {self._number}, but it had more "
                 "when the state was taken: give the dataset the data that it had then"
             )
 
@@ -264,6 +278,20 @@ class TrackedGroupInput:
         for (element, place), group in zip(slots, run, strict=False):
             self._events.popleft()
             held.add(GroupedElement(*self._groups[group], place), element)
+
+
+def group_input(op: str, upstream: Node, context: Context, state: State) -> GroupInput:
+    """Return the input of operator *op* that reads the elements of *upstream* from *state* on."""
+    tracked = context.sessions is not None and any(
+        stage.op == "distribute" for _, stage in walk(upstream)
+    )
+    if not tracked or cuts(upstream):  # for pieces, the oldest one is enough
+        return ReplayedGroupInput(
+            op, lambda below: context.open(upstream, below), state, once=tracked
+        )
+    source = context.open(upstream, state[1][0][0] if state else None)
+    lender = TrackedInput(source, straight=is_straight(upstream))
+    return TrackedGroupInput(lender, state, alike=keeps_nothing(upstream))
 
 
 def _nowhere(back: int) -> State:  # noqa: ARG001

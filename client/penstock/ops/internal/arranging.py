@@ -1,0 +1,351 @@
+"""What `pack`, `token_batches` and `balance` share: elements wait until their groups leave.
+
+An `Arrangement` decides the group of each element, and which group leaves next. It is told how much
+each element costs (its tokens, or what the user's function says), and never looks at elements.
+
+State: ``[groups, parts, pieces]``. The first two describe the elements that wait, by their numbers,
+see `penstock.ops.internal.group_buffer`. Of the next element of the input, *pieces* whole pieces
+have left already.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.errors import StateError
+from penstock.graph.node import Node
+from penstock.ops.internal.group_buffer import GroupedElement, Groups, InputPosition
+from penstock.ops.internal.group_input import Slot, group_input
+from penstock.ops.internal.packing import OpenBins
+
+
+class Arrangement(ABC):
+    """Decides which elements leave together, and when."""
+
+    def __init__(self) -> None:
+        self.held = Groups()
+        """The elements that wait."""
+
+    @property
+    @abstractmethod
+    def wanted(self) -> int:
+        """How many elements must come, at least, before a group leaves."""
+
+    @abstractmethod
+    def put(self, element: Element, cost: float, place: InputPosition) -> None:
+        """Take in an element."""
+
+    def leaves_before(self, cost: float) -> int | None:  # noqa: ARG002  most look back only
+        """Return the group that leaves before an element of this *cost* is taken in, if any."""
+        return None
+
+    @abstractmethod
+    def due(self) -> int | None:
+        """Return the group that leaves now, if any; the caller removes it."""
+
+    @abstractmethod
+    def rest(self) -> int | None:
+        """Return a group that leaves at the end of the input; the caller removes it."""
+
+    @abstractmethod
+    def restore(self, costs: Sequence[tuple[GroupedElement, float]]) -> None:
+        """Continue with the elements that `held` has, in the input's order with their costs."""
+
+
+class BestFit(Arrangement):
+    """Packs of at most *capacity*: each element goes into the fullest pack in which it fits.
+
+    A pack leaves when it is full. If more than *buffer* elements wait, the fullest one leaves.
+    """
+
+    def __init__(self, capacity: int, buffer: int) -> None:
+        super().__init__()
+        self._capacity, self._buffer = capacity, buffer
+        self._bins = OpenBins(capacity)
+        self._full: int | None = None
+
+    @property
+    def wanted(self) -> int:
+        """See `Arrangement.wanted`."""
+        return self._buffer + 1 - self.held.count
+
+    def put(self, element: Element, cost: Any, place: InputPosition) -> None:
+        """See `Arrangement.put`."""
+        key, free = self._bins.tightest(cost) or (place.number, self._capacity)
+        self.held.add(GroupedElement(key, self._capacity, place), element)
+        self._open(key, free - cost)
+
+    def due(self) -> int | None:
+        """See `Arrangement.due`."""
+        key, self._full = self._full, None
+        return self.rest() if key is None and self.held.count > self._buffer else key
+
+    def rest(self) -> int | None:
+        """See `Arrangement.rest`."""
+        fullest = self._bins.tightest(0)
+        return None if fullest is None else fullest[0]
+
+    def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
+        """See `Arrangement.restore`."""
+        for key, used in _by_last_change(costs).items():
+            self._open(key, self._capacity - used)
+
+    def _open(self, key: int, free: int) -> None:
+        if free:
+            self._bins.add(key, free)
+        else:
+            self._full = key
+
+
+class NextFit(Arrangement):
+    """Packs of consecutive elements: one leaves before an element that does not fit any more."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self._capacity = capacity
+        self._key, self._used = 0, 0
+
+    @property
+    def wanted(self) -> int:
+        """See `Arrangement.wanted`."""
+        return 1
+
+    def put(self, element: Element, cost: Any, place: InputPosition) -> None:
+        """See `Arrangement.put`."""
+        if not self._used:
+            self._key = place.number
+        self.held.add(GroupedElement(self._key, self._capacity, place), element)
+        self._used += cost
+
+    def leaves_before(self, cost: float) -> int | None:
+        """See `Arrangement.leaves_before`."""
+        return self.rest() if self._used + cost > self._capacity else None
+
+    def due(self) -> int | None:
+        """See `Arrangement.due`."""
+        return self.rest() if self._used == self._capacity else None
+
+    def rest(self) -> int | None:
+        """See `Arrangement.rest`."""
+        used, self._used = self._used, 0
+        return self._key if used else None
+
+    def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
+        """See `Arrangement.restore`."""
+        for key, used in _by_last_change(costs).items():
+            self._key, self._used = key, used
+
+
+class Windows(Arrangement):
+    """Groups within a window of *size* elements, which all leave before the next window.
+
+    *divide* returns the number of each element's group, by the costs of all. Groups leave in the
+    order of their numbers. While a window is filled, its elements have the key 0.
+    """
+
+    def __init__(self, size: int, divide: Callable[[list[Any]], list[int]]) -> None:
+        super().__init__()
+        self._size, self._divide = size, divide
+        self._costs: list[float] = []
+        self._leaving: deque[int] = deque()
+        """The keys of the groups of a full window that are still here."""
+
+    @property
+    def wanted(self) -> int:
+        """See `Arrangement.wanted`."""
+        return self._size - self.held.count
+
+    def put(self, element: Element, cost: float, place: InputPosition) -> None:
+        """See `Arrangement.put`."""
+        self._costs.append(cost)
+        self.held.add(GroupedElement(0, self._size, place), element)
+
+    def due(self) -> int | None:
+        """See `Arrangement.due`."""
+        if len(self._costs) >= self._size:
+            self._close_window()
+        return self._leaving.popleft() if self._leaving else None
+
+    def rest(self) -> int | None:
+        """See `Arrangement.rest`."""
+        if self._costs:
+            self._close_window()
+        return self.due()
+
+    def restore(self, costs: Sequence[tuple[GroupedElement, float]]) -> None:
+        """See `Arrangement.restore`."""
+        if 0 in self.held.elements:
+            self._costs = [cost for _, cost in costs]
+        else:
+            self._leaving = deque(sorted(self.held.elements))
+
+    def _close_window(self) -> None:
+        groups, held = self._divide(self._costs), self.held
+        arrivals, elements = held.mark()(), held.elements[0]
+        held.remove(0)
+        for group, arrival, element in zip(groups, arrivals, elements, strict=True):
+            held.add(GroupedElement(group + 1, arrival.size, arrival.place), element)
+        self._costs, self._leaving = [], deque(sorted(held.elements))
+
+
+def _by_last_change(costs: Iterable[tuple[GroupedElement, Any]]) -> dict[int, Any]:
+    """Return the cost of each group, in the order in which their last elements came."""
+    used: dict[int, Any] = {}
+    for arrival, cost in costs:
+        used[arrival.key] = used.pop(arrival.key, 0) + cost
+    return used
+
+
+class Intake(Protocol):
+    """What an operator makes of elements before they wait, and of a group that leaves."""
+
+    def measure(self, element: Element, number: int) -> tuple[int, float | None]:
+        """Return how many whole pieces element *number* has, and the cost of what is left of it.
+
+        The cost is None if nothing is left that waits.
+        """
+        ...
+
+    def whole(self, element: Element, piece: int) -> Element:
+        """Return an output that is whole piece number *piece* of *element*."""
+        ...
+
+    def left(self, element: Element) -> Element:
+        """Return what waits of *element*: that which is left without its whole pieces."""
+        ...
+
+    def join(self, group: list[Element]) -> Element:
+        """Return an output of the elements of a group."""
+        ...
+
+
+class ArrangingIterator(OpIterator):
+    """The outputs of an *arrangement* of the elements of *upstream*."""
+
+    def __init__(
+        self,
+        op: str,
+        intake: Intake,
+        arrangement: Arrangement,
+        upstream: Node,
+        context: Context,
+        state: State,
+    ) -> None:
+        self._pieces: int = (state and state[2]) or 0
+        """How many whole pieces of the next element have left."""
+        self._op, self._intake, self._arrangement, self._state = op, intake, arrangement, state
+        self._held = arrangement.held
+        self._supply = group_input(op, upstream, context, state and state[:2])
+        self._inputs: deque[Slot] = deque()
+        """The elements of the input's last block that were not taken in yet."""
+        self._typical = 1
+        """How many elements the last group had."""
+        self._restored = self._supply.restored
+        self._before: Mark | None = None
+        """The position before the last output; None after an error."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        self._before = None
+        if not self._restored:
+            self._restore()
+        arrangement, inputs = self._arrangement, self._inputs
+        while (key := arrangement.due()) is None:
+            if not inputs and not self._read(n):
+                key = arrangement.rest()
+                break
+            if (made := self._take_in()) is not None:
+                return made
+        return [] if key is None else self._leave(key)
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        if not self._restored:
+            state = self._state
+            return lambda _: state
+        behind, before = self._place(), self._before
+        return behind if before is None else lambda back: before(0) if back else behind(0)
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._supply.close()
+
+    def _place(self) -> Mark:
+        held, at, pieces = self._held.mark(), self._supply.mark(self._inputs), self._pieces
+        return lambda _: at(held(), pieces)
+
+    def _restore(self) -> None:
+        """Hold the elements again that the state names."""
+        self._supply.restore(self._held)
+        intake, held = self._intake, self._held
+        costs = []
+        rows = {key: iter(elements) for key, elements in held.elements.items()}
+        left: dict[int, list[Element]] = {key: [] for key in rows}
+        for arrival in held.mark()():
+            element = next(rows[arrival.key])
+            costs.append((arrival, self._cost(element, arrival)))
+            left[arrival.key].append(intake.left(element))
+        held.elements.update(left)
+        self._arrangement.restore(costs)
+        self._restored = True
+
+    def _cost(self, element: Element, arrival: GroupedElement) -> float:
+        number, cause = arrival.place.number, None
+        try:
+            _, cost = self._intake.measure(element, number)
+        except ELEMENT_ERRORS as exc:
+            cost, cause = None, exc
+        if cost is None:
+            raise StateError(
+                f"{self._op}: element {number} is not the one that waited when the state was "
+                "taken: give the dataset the data that it had then"
+            ) from cause
+        return cost
+
+    def _read(self, n: int) -> bool:
+        """Read a block of the input; return False at the end."""
+        most = max(1, self._arrangement.wanted) + (n - 1) * self._typical
+        self._inputs.extend(self._supply.pull(most))
+        return bool(self._inputs)
+
+    def _take_in(self) -> list[Element] | None:
+        """Take in the next element, unless an output comes first; return that output."""
+        inputs = self._inputs
+        element, place = inputs[0]
+        try:
+            whole, cost = self._intake.measure(element, place.number)
+        except ELEMENT_ERRORS:
+            inputs.popleft()
+            raise
+        if (piece := self._pieces) < whole:
+            before, self._pieces = self._place(), piece + 1
+            if cost is None and self._pieces == whole:
+                self._next_input()
+            made = self._intake.whole(element, piece)
+            self._before = before
+            return [made]
+        if cost is not None:
+            if (key := self._arrangement.leaves_before(cost)) is not None:
+                return self._leave(key)
+            self._arrangement.put(self._intake.left(element), cost, place)
+        self._next_input()
+        return None
+
+    def _next_input(self) -> None:
+        self._inputs.popleft()
+        self._pieces = 0
+
+    def _leave(self, key: int) -> list[Element]:
+        """Return the output of a group, and remove it; so its error comes once."""
+        group, before = self._held.elements[key], self._place()
+        self._held.remove(key)
+        self._typical = len(group)
+        made = self._intake.join(group)
+        self._before = before
+        return [made]
