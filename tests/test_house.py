@@ -99,6 +99,8 @@ TRIED_THROUGH = {
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
     # What operators share is tried through them, at every state.
+    "penstock.ops.internal.arranging": "ops/test_pack.py",
+    "penstock.ops.internal.packing": "ops/test_pack.py",
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",
     "penstock.ops.internal.call_batch": MAP,
     "penstock.ops.internal.dead_letters": "ops/test_ignore_errors.py",

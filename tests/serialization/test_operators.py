@@ -129,6 +129,18 @@ EVERY_OPERATOR = {
         drop_remainder=False,
         length_func=len,
     ),
+    "pack": build(
+        "pack",
+        NUMBERS.map(rows_of),
+        capacity=7,
+        field=None,
+        method="best_fit",
+        buffer=3,
+        split_long="cut",
+        pad=0,
+    ),
+    "token_batches": build("token_batches", NUMBERS.map(rows_of), max_tokens=30, field=None),
+    "balance": build("balance", NUMBERS, num_consumers=2, window=6, cost=lambda x: x % 5),
     "unique": build("unique", NUMBERS.map(lambda x: x % 3)),
     "choose_from_datasets": build(
         "choose_from_datasets",

@@ -188,6 +188,7 @@ _COPIED = {"choose_from_datasets": "its choice_dataset"}
 """How operators call the input that each task reads whole."""
 
 _GROUPS = "each ends with a smaller one or, with drop_remainder, drops it"
+_GROUPS_OF_TOKENS = "each ends with packs that are not full"
 _CHOSEN = "each chooses among the elements that it drew, and stops by itself"
 _OTHERS = "the result depends on how these are divided"
 _APART = {
@@ -197,6 +198,9 @@ _APART = {
     "window": _GROUPS,
     "group_by_window": _GROUPS,
     "bucket_by_sequence_length": _GROUPS,
+    "pack": _GROUPS_OF_TOKENS,
+    "token_batches": _GROUPS_OF_TOKENS,
+    "balance": "each makes rounds of its own elements, and the last round may be short",
     "take": "each takes this number",
     "skip": "each skips this number",
     "take_while": "each ends at the first that it meets",
@@ -211,7 +215,9 @@ _APART = {
 
 _BEHIND = "put it behind distribute where it must see all of them"
 
-_SELECTING = frozenset({"bucket_by_sequence_length", "group_by_window", "shuffle"})
+_SELECTING = frozenset(
+    {"balance", "bucket_by_sequence_length", "group_by_window", "pack", "shuffle", "token_batches"}
+)
 """Operators that buffer some of their elements, and not only the newest."""
 _HOLDERS = _SELECTING | {"cache", "choose_from_datasets", "sample_from_datasets", "scan"}
 """Operators whose place is more than the elements that are left."""

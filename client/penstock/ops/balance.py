@@ -84,7 +84,7 @@ class _Costs:
         """See `Intake.whole`."""
         return element
 
-    def left(self, element: Element) -> Element:
+    def left(self, element: Element, whole: int) -> Element:  # noqa: ARG002
         """See `Intake.left`."""
         return element
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,6 +139,8 @@ class Documents:
         self.op, self.capacity = op, capacity
         self._field, self._pad = field, pad
         self._name = "tokens" if field is None else field
+        self._counting = np.arange(2, dtype=np.int32)
+        """The numbers from 0 on, as many as were needed so far."""
 
     def length(self, element: Element, number: int | None = None) -> int:
         """Return how many tokens an element has, if its other fields have one entry for each.
@@ -178,14 +181,14 @@ class Documents:
             )
         return len(tokens)
 
-    def pieces(self, element: Element, start: int, stop: int) -> Element:
-        """Return tokens *start* to *stop*, and the entries of other fields for them."""
+    def pieces(self, element: Element, start: int, stop: int | None) -> Element:
+        """Return tokens *start* to *stop* (None: all), and what other fields have for them."""
         if self._field is None:
             return {self._name: element[start:stop]}
         return {name: part[start:stop] for name, part in element.items()}
 
     def whole(self, element: Element) -> Element:
-        """Return all tokens, and the entries of other fields for them."""
+        """Return all tokens, and what other fields have for them."""
         return {self._name: element} if self._field is None else element
 
     def join(self, pieces: Sequence[Any]) -> Element:
@@ -194,14 +197,15 @@ class Documents:
         Raises:
             ElementError: when they have different fields or dtypes, or *pad* does not fit a dtype.
         """
-        lengths = [len(piece[self._name]) for piece in pieces]
-        stops = np.zeros(len(pieces) + 1, np.int32)
-        np.cumsum(lengths, out=stops[1:])
-        total = int(stops[-1])
-        segments = np.repeat(np.arange(1, len(pieces) + 1, dtype=np.int32), lengths)
-        positions = np.arange(total, dtype=np.int32)
-        positions -= np.repeat(stops[:-1], lengths)
-        made = {name: self._joined(name, pieces) for name in pieces[0]}
+        made = self._joined(pieces)
+        name = self._name
+        lengths = [len(piece[name]) for piece in pieces]
+        stops = np.array([0, *accumulate(lengths)], np.int32)
+        total, counting = len(made[name]), self._counting
+        if len(counting) <= total:
+            counting = self._counting = np.arange(2 * total, dtype=np.int32)
+        segments = counting[1 : len(pieces) + 1].repeat(lengths)
+        positions = counting[:total] - stops[:-1].repeat(lengths)
         if self._pad is not None:
             made = {
                 name: self._padded(column, self._pad if name == self._name else 0)
@@ -225,23 +229,19 @@ class Documents:
                     f"entry for each, but it is {describe(part)}: leave it out with a map before"
                 )
 
-    def _joined(self, name: str, pieces: Sequence[Any]) -> NDArray[Any]:
-        try:
-            parts = [piece[name] for piece in pieces]
-        except KeyError:
-            parts = []
+    def _joined(self, pieces: Sequence[Any]) -> dict[str, NDArray[Any]]:
         first = pieces[0]
-        dtype = first[name].dtype
-        if not parts or any(
-            len(piece) != len(first) or part.dtype != dtype or part.shape[1:] != parts[0].shape[1:]
-            for piece, part in zip(pieces, parts, strict=True)
-        ):
-            other = next(p for p in pieces if _kind(p) != _kind(first))
+        if len(first) == 1:
+            alike = {(len(piece), piece[self._name].dtype) for piece in pieces}
+        else:
+            alike = {_kind(piece) for piece in pieces}
+        if len(alike) > 1:
+            other = next(piece for piece in pieces if _kind(piece) != _kind(first))
             raise ElementError(
                 f"{self.op}: documents of one pack must have the same fields and dtypes, but "
                 f"{describe(first)} is packed with {describe(other)}: map them to one form first"
             )
-        return np.concatenate(parts)
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in first}
 
     def _padded(self, column: NDArray[Any], value: int) -> NDArray[Any]:
         try:
@@ -259,9 +259,9 @@ def _which(number: int | None) -> str:
     return "an element" if number is None else f"element {number}"
 
 
-def _kind(piece: Any) -> list[tuple[str, str, tuple[int, ...]]]:
+def _kind(piece: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
     """Return what documents of one pack must have in common."""
-    return sorted((name, part.dtype.str, part.shape[1:]) for name, part in piece.items())
+    return tuple(sorted((name, part.dtype.str, part.shape[1:]) for name, part in piece.items()))
 
 
 class _Intake:
@@ -295,12 +295,11 @@ class _Intake:
             [self._documents.pieces(element, start, start + self._capacity)]
         )
 
-    def left(self, element: Element) -> Element:
+    def left(self, element: Element, whole: int) -> Element:
         """See `Intake.left`."""
-        length, capacity = self._documents.length(element), self._capacity
-        if length <= capacity:
+        if not whole:
             return self._documents.whole(element)
-        return self._documents.pieces(element, length - length % capacity, length)
+        return self._documents.pieces(element, whole * self._capacity, None)
 
     def join(self, group: list[Element]) -> Element:
         """See `Intake.join`."""

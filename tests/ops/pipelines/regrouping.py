@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from penstock.ops.internal.shuffle_slots import picks
 from pipelines.stage import Stage, flags, sizes, total
+from tests.ops.packs import MODELS, balanced, token_batches
 
 
 def chunks(xs, n, drop):
@@ -208,6 +209,57 @@ def bucketed(draw):
     )
 
 
+def pack_weight(pack):
+    """Tell packs apart by their tokens, in their order, and by where documents begin."""
+    tokens = pack["tokens"]
+    return (tokens * (1 + np.arange(len(tokens)))).sum() + 1000 * pack["cu_seqlens"].sum()
+
+
+def pack_weight_of(xs, held):
+    """The same for pieces of the arrows of *xs*."""
+    tokens = [xs[i] % 11 for i, start, stop in held for _ in range(start, stop)]
+    stops = [0]
+    for _, start, stop in held:
+        stops.append(stops[-1] + stop - start)
+    return sum(token * (1 + i) for i, token in enumerate(tokens)) + 1000 * sum(stops)
+
+
+@st.composite
+def packed(draw):
+    capacity, buffer = draw(st.integers(1, 9)), draw(sizes)
+    method = draw(st.sampled_from(sorted(MODELS)))
+    return Stage(
+        f"pack({capacity}, {method}, {buffer})",
+        lambda d: (
+            d.map(arrow).pack(capacity, field=None, method=method, buffer=buffer).map(pack_weight)
+        ),
+        lambda xs: [
+            pack_weight_of(xs, held)
+            for held in MODELS[method]([x % 6 for x in xs], capacity, buffer)
+        ],
+    )
+
+
+@st.composite
+def batched_by_tokens(draw):
+    most = draw(st.integers(5, 12))
+    return Stage(
+        f"token_batches({most})",
+        lambda d: d.map(arrow).token_batches(most, field=None).map(pack_weight),
+        lambda xs: [pack_weight_of(xs, held) for held in token_batches([x % 6 for x in xs], most)],
+    )
+
+
+@st.composite
+def in_balance(draw):
+    consumers, more = draw(sizes), draw(st.integers(0, 6))
+    return Stage(
+        f"balance({consumers}, {consumers + more})",
+        lambda d: d.balance(consumers, lambda x: x % 5, consumers + more),
+        lambda xs: [xs[i] for i in balanced([x % 5 for x in xs], consumers, consumers + more)],
+    )
+
+
 REGROUPING = {
     "batch": batched(),
     "padded_batch": padded(),
@@ -218,4 +270,7 @@ REGROUPING = {
     "window": windowed(),
     "group_by_window": grouped(),
     "bucket_by_sequence_length": bucketed(),
+    "pack": packed(),
+    "token_batches": batched_by_tokens(),
+    "balance": in_balance(),
 }

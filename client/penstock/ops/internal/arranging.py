@@ -216,8 +216,8 @@ class Intake(Protocol):
         """Return an output that is whole piece number *piece* of *element*."""
         ...
 
-    def left(self, element: Element) -> Element:
-        """Return what waits of *element*: that which is left without its whole pieces."""
+    def left(self, element: Element, whole: int) -> Element:
+        """Return what waits of *element*: the part after its *whole* pieces."""
         ...
 
     def join(self, group: list[Element]) -> Element:
@@ -247,38 +247,48 @@ class ArrangingIterator(OpIterator):
         self._typical = 1
         """How many elements the last group had."""
         self._restored = self._supply.restored
-        self._before: Mark | None = None
-        """The position before the last output; None after an error."""
+        self._befores: list[Callable[[], State]] = []
+        """The positions before the elements of the last block."""
+        self._leaving: int | None = None
+        """The group that leaves next, once the arrangement has said so."""
+        self._ended = False
+        self._failed_below = False
+        """Whether the last error was one of the input, so that nothing here is to be dropped."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
-        self._before = None
+        self._befores = []
         if not self._restored:
             self._restore()
-        arrangement, inputs = self._arrangement, self._inputs
-        while (key := arrangement.due()) is None:
-            if not inputs and not self._read(n):
-                key = arrangement.rest()
+        out: list[Element] = []
+        while len(out) < n:
+            try:
+                made = self._next(n, wait=not out)
+            except ELEMENT_ERRORS:
+                if out:  # it is met again by the next call
+                    break
+                self._forget()
+                raise
+            if made is None:
                 break
-            if (made := self._take_in()) is not None:
-                return made
-        return [] if key is None else self._leave(key)
+            out += made
+        return out
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
         if not self._restored:
             state = self._state
             return lambda _: state
-        behind, before = self._place(), self._before
-        return behind if before is None else lambda back: before(0) if back else behind(0)
+        places = [*self._befores, self._place()]
+        return lambda back: places[-1 - back]()
 
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._supply.close()
 
-    def _place(self) -> Mark:
+    def _place(self) -> Callable[[], State]:
         held, at, pieces = self._held.mark(), self._supply.mark(self._inputs), self._pieces
-        return lambda _: at(held(), pieces)
+        return lambda: at(held(), pieces)
 
     def _restore(self) -> None:
         """Hold the elements again that the state names."""
@@ -289,63 +299,96 @@ class ArrangingIterator(OpIterator):
         left: dict[int, list[Element]] = {key: [] for key in rows}
         for arrival in held.mark()():
             element = next(rows[arrival.key])
-            costs.append((arrival, self._cost(element, arrival)))
-            left[arrival.key].append(intake.left(element))
+            whole, cost = self._measured_again(element, arrival)
+            costs.append((arrival, cost))
+            left[arrival.key].append(intake.left(element, whole))
         held.elements.update(left)
         self._arrangement.restore(costs)
         self._restored = True
 
-    def _cost(self, element: Element, arrival: GroupedElement) -> float:
+    def _measured_again(self, element: Element, arrival: GroupedElement) -> tuple[int, float]:
         number, cause = arrival.place.number, None
         try:
-            _, cost = self._intake.measure(element, number)
+            whole, cost = self._intake.measure(element, number)
         except ELEMENT_ERRORS as exc:
-            cost, cause = None, exc
+            whole, cost, cause = 0, None, exc
         if cost is None:
             raise StateError(
                 f"{self._op}: element {number} is not the one that waited when the state was "
                 "taken: give the dataset the data that it had then"
             ) from cause
-        return cost
+        return whole, cost
 
-    def _read(self, n: int) -> bool:
-        """Read a block of the input; return False at the end."""
+    def _next(self, n: int, *, wait: bool) -> list[Element] | None:
+        """Return the next output, or an empty list if the next element makes none.
+
+        None is the end; or, without *wait*, that the input must be read. After an error nothing has
+        changed.
+        """
+        key = self._leaving
+        if key is None:
+            key = self._leaving = self._arrangement.due()
+        if key is None and not self._inputs and not self._ended:
+            if not wait:
+                return None
+            self._read(n)
+        if key is None and self._inputs:
+            return self._take_in()
+        if key is None:
+            key = self._leaving = self._arrangement.rest()
+        return None if key is None else self._leave(key)
+
+    def _read(self, n: int) -> None:
+        """Read a block of the input."""
         most = max(1, self._arrangement.wanted) + (n - 1) * self._typical
-        self._inputs.extend(self._supply.pull(most))
-        return bool(self._inputs)
-
-    def _take_in(self) -> list[Element] | None:
-        """Take in the next element, unless an output comes first; return that output."""
-        inputs = self._inputs
-        element, place = inputs[0]
         try:
-            whole, cost = self._intake.measure(element, place.number)
+            self._inputs.extend(self._supply.pull(most))
         except ELEMENT_ERRORS:
-            inputs.popleft()
+            self._failed_below = True
             raise
+        self._ended = not self._inputs
+
+    def _take_in(self) -> list[Element]:
+        """Take in the next element, unless an output comes first; return that output."""
+        element, place = self._inputs[0]
+        whole, cost = self._intake.measure(element, place.number)
         if (piece := self._pieces) < whole:
-            before, self._pieces = self._place(), piece + 1
+            made = self._intake.whole(element, piece)
+            self._befores.append(self._place())
+            self._pieces = piece + 1
             if cost is None and self._pieces == whole:
                 self._next_input()
-            made = self._intake.whole(element, piece)
-            self._before = before
             return [made]
         if cost is not None:
-            if (key := self._arrangement.leaves_before(cost)) is not None:
-                return self._leave(key)
-            self._arrangement.put(self._intake.left(element), cost, place)
+            self._leaving = self._arrangement.leaves_before(cost)
+            if self._leaving is not None:
+                return []
+            self._arrangement.put(self._intake.left(element, whole), cost, place)
         self._next_input()
-        return None
+        return []
 
     def _next_input(self) -> None:
         self._inputs.popleft()
         self._pieces = 0
 
     def _leave(self, key: int) -> list[Element]:
-        """Return the output of a group, and remove it; so its error comes once."""
-        group, before = self._held.elements[key], self._place()
-        self._held.remove(key)
-        self._typical = len(group)
+        """Return the output of a group, and remove it."""
+        group = self._held.elements[key]
         made = self._intake.join(group)
-        self._before = before
+        self._befores.append(self._place())
+        self._remove(key)
+        self._typical = len(group)
         return [made]
+
+    def _remove(self, key: int) -> None:
+        self._held.remove(key)
+        self._leaving = None
+
+    def _forget(self) -> None:
+        """Drop what failed: a group that cannot be joined, or else the next element."""
+        if self._failed_below:
+            self._failed_below = False
+        elif self._leaving is not None:
+            self._remove(self._leaving)
+        else:
+            self._next_input()

@@ -16,8 +16,7 @@ parts; an input that can be read again only once has one part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from penstock.element import Element
 from penstock.engine.iterator import Mark, State
@@ -34,8 +33,7 @@ _LOG = 1024
 Event: TypeAlias = int | list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class InputPosition:
+class InputPosition(NamedTuple):
     """Just before an element of the input."""
 
     number: int
@@ -48,8 +46,7 @@ class InputPosition:
     """The tags that an unacked element was made of. This position is not read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedElement:
+class GroupedElement(NamedTuple):
     """An element that came into a group."""
 
     key: int
