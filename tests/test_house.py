@@ -55,6 +55,7 @@ TRIED_THROUGH = {
     "penstock.dataset.elementwise": METHODS,
     "penstock.dataset.mixing": "ops/test_mixture.py",
     "penstock.dataset.file_sources": METHODS,
+    "penstock.dataset.packing": METHODS,
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     "penstock.dataset.table_sources": METHODS,
@@ -100,6 +101,7 @@ TRIED_THROUGH = {
     "penstock_worker.web.routes": "web/test_answering.py",
     # What operators share is tried through them, at every state.
     "penstock.ops.internal.arranging": "ops/test_pack.py",
+    "penstock.ops.internal.documents": "ops/test_pack.py",
     "penstock.ops.internal.packing": "ops/test_pack.py",
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",
     "penstock.ops.internal.call_batch": MAP,

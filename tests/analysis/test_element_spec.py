@@ -27,6 +27,18 @@ def ints(*shape):
     return ArraySpec(shape, INT)
 
 
+def packs(*shapes):
+    """Packs whose tokens have the first half of *shapes*, and cu_seqlens the other half."""
+    half = len(shapes) // 2
+    small = ArraySpec(shapes[:half], np.dtype(np.int32))
+    return {
+        "tokens": ints(*shapes[:half]),
+        "segment_ids": small,
+        "positions": small,
+        "cu_seqlens": ArraySpec(shapes[half:], np.dtype(np.int32)),
+    }
+
+
 def rows():
     """Arrays of one, two, three ... numbers."""
     return Dataset.range(1, 6).map(lambda n: np.arange(n))
@@ -76,6 +88,11 @@ def rows():
         ),
         (lambda: Dataset.range(6).interleave(lambda n: Dataset.range(n + 1).batch(4)), ints(None)),
         (lambda: rows().bucket_by_sequence_length(len, [3], [2, 2]), ints(None, None)),
+        (lambda: rows().pack(7, field=None), packs(None, None)),
+        (lambda: rows().pack(7, field=None, pad=0), packs(7, 8)),
+        (lambda: rows().pack(7, field=None, pad=0).batch(1), packs(1, 7, 1, 8)),
+        (lambda: rows().token_batches(7, field=None), packs(None, None)),
+        (lambda: Dataset.range(9).batch(2).balance(2, len), ints(None)),
         (lambda: Dataset.range(5).batch(2).map(lambda x: (x * 2, x.sum())), (ints(None), ints())),
         (lambda: Dataset.range(3).batch(5).map(lambda x: x * 2), ints(None)),
         (lambda: Dataset.range(5).batch(2, True).map(lambda x: x * 2), ints(2)),

@@ -2,9 +2,16 @@
 
 import re
 
+import numpy as np
 import pytest
 
-from penstock.analysis.ordering import LEAST_UNITS, MOST_SPLITS, why_unordered, with_grids
+from penstock.analysis.ordering import (
+    LEAST_UNITS,
+    LEAST_UNITS_TO_PACK,
+    MOST_SPLITS,
+    why_unordered,
+    with_grids,
+)
 from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.options import Options
@@ -43,6 +50,9 @@ def grid(dataset):
         Dataset.text_lines(["/a", "/b"]).map(str.strip),
         NUMBERS.with_options(Options(threads=2)),
         NUMBERS.ignore_errors(),
+        NUMBERS.filter(bool).map(np.ones).pack(9, None).map(len),
+        NUMBERS.map(np.ones).token_batches(100, None),
+        NUMBERS.map(abs).balance(4, abs),
     ],
     ids=lambda dataset: type(dataset.node).__name__,
 )
@@ -67,6 +77,7 @@ def test_what_makes_each_element_of_its_split_alone_has_one_order(dataset):
             NUMBERS.map(abs, num_parallel_calls=2, deterministic=False),
             r"map\(abs\) lets elements overtake .*leave deterministic at True",
         ),
+        (NUMBERS.filter(bool).balance(4, abs), r"balance\(abs\) makes rounds .*after a source"),
         (NUMBERS.concatenate(NUMBERS), "concatenate joins sources that are split apart"),
     ],
     ids=lambda given: given if isinstance(given, str) else type(given.node).__name__,
@@ -95,6 +106,15 @@ def test_splits_have_one_size_where_chance_may_depend_on_it(pipeline):
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS))) == 30
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS + 1))) == 31
     assert grid(pipeline(Dataset.random())) == LEAST_UNITS
+
+
+def test_splits_of_one_size_are_long_if_documents_are_packed_in_them():
+    arrays = Dataset.range(10).map(np.ones)
+
+    assert grid(arrays.pack(9, None)) == LEAST_UNITS_TO_PACK
+    assert grid(arrays.token_batches(9, None)) == LEAST_UNITS_TO_PACK
+    assert grid(Dataset.range(10).balance(3, abs)) == 2049
+    assert grid(Dataset.range(4096 * MOST_SPLITS).map(np.ones).pack(9, None)) == 4096
 
 
 def test_that_size_is_of_whole_batches():

@@ -181,6 +181,9 @@ def test_a_visitation_cannot_be_changed():
         ("shuffle", lambda d: d.shuffle(4)),
         ("bucket_by_sequence_length(len)", lambda d: d.bucket_by_sequence_length(len, [2], [3, 3])),
         ("group_by_window(abs)", lambda d: d.group_by_window(abs, lambda k, w: w.batch(2), 2)),
+        ("pack", lambda d: d.pack(9, split_long="error")),
+        ("token_batches", lambda d: d.token_batches(9)),
+        ("balance", lambda d: d.balance(2)),
     ],
 )
 def test_the_first_line_says_when_what_operators_select_from_starts_over(between, said, op, build):
@@ -204,6 +207,18 @@ def test_a_note_says_when_coordinated_reads_cannot_be_saved(ordered, build, said
     far = Dataset.range(9).batch(3).distribute("distributed_epoch", SERVICE, **how)
 
     assert ("raises SaveFailed while consumers need" in str(build(far).visitation())) is said
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "cuts"),
+    [({}, True), ({"method": "concat"}, True), ({"split_long": "drop"}, False)],
+)
+def test_a_note_says_when_pack_cuts_documents(kwargs, cuts):
+    far = Dataset.range(9).distribute("distributed_epoch", SERVICE)
+
+    said = str(far.pack(9, **kwargs).visitation())
+
+    assert ("pack after distribute cuts elements into pieces" in said) is cuts
 
 
 def test_the_first_line_says_that_pieces_may_come_again():

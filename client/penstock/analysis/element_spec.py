@@ -23,6 +23,7 @@ from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.run import open_root
 from penstock.graph.traversal import rewritten, topological_order, walk
+from penstock.ops.balance import BalancedRounds
 from penstock.ops.batch import Batch
 from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
 from penstock.ops.cache import Cache
@@ -34,6 +35,7 @@ from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
+from penstock.ops.pack import Pack
 from penstock.ops.padded_batch import PaddedBatch, parts
 from penstock.ops.prefetch import Prefetch
 from penstock.ops.ragged_batch import RaggedBatch
@@ -49,6 +51,7 @@ from penstock.ops.slices import Slices
 from penstock.ops.take import Skip, Take
 from penstock.ops.text_lines import TextLines
 from penstock.ops.tfrecords import TFRecords
+from penstock.ops.token_batches import TokenBatches
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.ops.zip import Zip
@@ -103,6 +106,10 @@ def _local(node: Node) -> Node:
     """Return what runs here for *node*: each hint of a shard keeps all elements."""
     if isinstance(node, Shard) and node.is_hint:
         return Shard(node.upstream, 1, 0)
+    if isinstance(node, Pack):  # the first documents are enough
+        return replace(node, buffer=1)
+    if isinstance(node, BalancedRounds):
+        return replace(node, window=node.num_consumers)
     return rewritten(node.on_workers[0], _local) if node.on_workers else node
 
 
@@ -159,6 +166,12 @@ class _Shapes:
         if node.no_padding:
             return self._stacked(node.upstream, path, spec, rows)
         return _padded_to(node.shapes, _row_of(spec), rows)
+
+    def _packed(self, node: Pack | TokenBatches, path: str, spec: Spec) -> Spec:  # noqa: ARG002
+        length = node.capacity if isinstance(node, Pack) and node.pad is not None else None
+        whole = map_leaves(lambda leaf: replace(leaf, shape=(length, *leaf.shape[1:])), spec)
+        stops = replace(spec["cu_seqlens"], shape=(None if length is None else length + 1,))
+        return {**whole, "cu_seqlens": stops}
 
     def _unbatched(self, node: Unbatch, path: str, spec: Spec) -> Spec:
         whole = map_leaves(lambda leaf: replace(leaf, shape=(None, *leaf.shape)), spec)
@@ -224,7 +237,7 @@ class _Shapes:
                 return [] if node.drop_remainder else [node.size]
             case BucketBySequenceLength():
                 return node.sizes
-            case Unbatch() | Window():
+            case Pack() | TokenBatches() | Unbatch() | Window():
                 return []
             case _:
                 return self._short_below(node, path)
@@ -252,11 +265,13 @@ class _Shapes:
         GroupByWindow: _flattened,
         Interleave: _flattened,
         Map: _made,
+        Pack: _packed,
         PaddedBatch: _padded,
         RaggedBatch: _batched,
         Rebatch: _rebatched,
         Registered: _registered,
         Scan: _made,
+        TokenBatches: _packed,
         Unbatch: _unbatched,
         Window: _windows,
         Zip: _side_by_side,

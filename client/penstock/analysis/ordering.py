@@ -1,8 +1,8 @@
 """Whether the elements of a pipeline have one order, however many workers make them.
 
 They do if each split makes its elements by itself: then the order is that of the splits, and within
-a split that of the pipeline. Random numbers are drawn split by split, too. If there may be any, all
-splits have one size, which the pipeline alone determines.
+a split that of the pipeline. Random numbers are drawn split by split, too, and packs end with their
+split. If there may be any, all splits have one size, which the pipeline alone determines.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from penstock.analysis.index_selection import selected
-from penstock.analysis.sharding import per_task_operators
+from penstock.analysis.sharding import draws_whole_groups, per_task_operators
 from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
+from penstock.ops.balance import BalancedRounds
 from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
@@ -24,6 +25,9 @@ MOST_SPLITS = 1024
 
 LEAST_UNITS = 16
 """The fewest units of a split of one size: of a short pass the splits would cost most."""
+
+LEAST_UNITS_TO_PACK = 2048
+"""The same if documents are packed: the last packs of each split are not full."""
 
 
 def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
@@ -42,6 +46,12 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
         if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
             return _refusal(node, *_KEEPS[node.op])
     for node in per_task_operators(root):
+        if node.op in _END_WITH_SPLITS:
+            continue
+        if isinstance(node, BalancedRounds):
+            if draws_whole_groups(node):
+                continue
+            return _refusal(node, *_UNEVEN)
         return _refusal(node, "keeps something across splits", "put it behind distribute")
     if len(providers) == 1:
         return ""
@@ -56,22 +66,25 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
 def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:
     """Return *providers*, with the size of splits where elements may depend on it.
 
-    Chance may, and a mixture: its weights may change, and its inputs may drop elements.
+    Chance may, packs, and a mixture: its weights may change, and its inputs may drop elements.
     """
     nodes = topological_order(selected(root))
     turns = [node.turns_per_task for node in nodes if isinstance(node, Mixture)]
-    if not turns and not any(map(_may_draw, nodes)):
+    packs = any(node.op in _END_WITH_SPLITS or isinstance(node, BalancedRounds) for node in nodes)
+    if not turns and not packs and not any(map(_may_draw, nodes)):
         return tuple(providers)
+    least = LEAST_UNITS_TO_PACK if packs else LEAST_UNITS
     return tuple(
-        one if one.files is not None else replace(one, grid=_grid(one, turns)) for one in providers
+        one if one.files is not None else replace(one, grid=_grid(one, turns, least))
+        for one in providers
     )
 
 
-def _grid(provider: SplitProviderSpec, turns: list[int]) -> int:
+def _grid(provider: SplitProviderSpec, turns: list[int], least_units: int) -> int:
     if turns:
         return max(1, min(turns) // provider.align) * provider.align
     group = provider.align * MOST_SPLITS
-    least = -(-LEAST_UNITS // provider.align)
+    least = -(-least_units // provider.align)
     if provider.units >= ENDLESS >> 20:  # such a part would never end
         return least * provider.align
     return max(least, -(-provider.units // group)) * provider.align
@@ -96,6 +109,13 @@ def _refusal(node: Node, why: str, remedy: str) -> str:
     )
 
 
+_END_WITH_SPLITS = ("pack", "token_batches")
+"""Operators that hold elements back, but none beyond the end of a split."""
+
+_UNEVEN = (
+    "makes rounds of elements of which each split may have another number",
+    "put it directly after a source with an index (and map)",
+)
 _KEPT = "keeps something across splits"
 _KEEPS = {
     "shuffle": (

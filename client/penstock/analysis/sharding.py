@@ -15,6 +15,7 @@ from penstock.analysis.index_selection import selected
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.traversal import topological_order
+from penstock.ops.balance import BalancedRounds
 from penstock.ops.batch import Batch
 from penstock.ops.cache import Cache
 from penstock.ops.padded_batch import PaddedBatch
@@ -93,6 +94,8 @@ def _grouped(node: Node, group: int) -> int:
     """Return how many elements of its input make *group* of *node*; 1 if nothing tells."""
     if isinstance(node, (Batch, PaddedBatch)):
         return group * node.size
+    if isinstance(node, BalancedRounds):
+        return group * node.num_consumers
     return group if node.one_to_one or isinstance(node, Shuffle) else 1
 
 
@@ -101,9 +104,12 @@ def _aligned(node: Node) -> bool:
 
     Then tasks make as many batches as a local run, and only the last may be short.
     """
-    if not isinstance(node, (Batch, PaddedBatch)):
-        return False
-    below: Node = node
+    return isinstance(node, (Batch, PaddedBatch)) and draws_whole_groups(node)
+
+
+def draws_whole_groups(node: Node) -> bool:
+    """Return whether tasks draw whole groups of the elements that *node* groups."""
+    below = node
     while below.inputs and not isinstance(below, Zip):
         if not _grouped(below, 2) > 1:
             return False

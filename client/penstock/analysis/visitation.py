@@ -12,14 +12,8 @@ from penstock.analysis.registered import Registered
 from penstock.analysis.sharding import copied_operators, per_task_operators
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order, walk
-from penstock.ops.flat_map import FlatMap
 from penstock.ops.generator import Generator
-from penstock.ops.group_by_window import GroupByWindow
-from penstock.ops.interleave import Interleave
 from penstock.ops.internal.tracked_shuffle import cuts, keeps_nothing
-from penstock.ops.rebatch import Rebatch
-from penstock.ops.unbatch import Unbatch
-from penstock.ops.window import Window
 from penstock.protocol.types import Mode
 
 
@@ -125,7 +119,7 @@ def _notes(root: Node, mode: Mode | None, alone: list[Node]) -> Iterator[str]:
 def _cut(root: Node) -> Iterator[str]:
     """Yield a note for what cuts elements that come from workers into pieces."""
     for node in _behind(root):
-        if isinstance(node, _CUTTERS):
+        if node.splits_elements:
             yield (
                 f"{node.label} after distribute cuts elements into pieces, and an element is "
                 "acked once it is begun: its other pieces are lost if this process dies and no "
@@ -138,7 +132,7 @@ def _unsaved(root: Node) -> Iterator[str]:
     if not any(node.in_rounds for _, node in walk(root)):
         return
     for node in _behind(root):
-        if isinstance(node, _CUTTERS) or node.op in _SELECTING or node.op == "filter":
+        if node.splits_elements or node.op in _SELECTING or node.op == "filter":
             yield (
                 f"{node.label} behind distribute: state() of coordinated reads raises SaveFailed "
                 "while consumers need different rounds next; do it before distribute, or read with "
@@ -148,7 +142,7 @@ def _unsaved(root: Node) -> Iterator[str]:
 
 def _not_restored(root: Node) -> str:
     """Return which operators behind `distribute` start over at a restore, and when; "" if none."""
-    behind = [node for node in _behind(root) if isinstance(node, _CUTTERS) or node.op in _HOLDERS]
+    behind = [node for node in _behind(root) if node.splits_elements or node.op in _HOLDERS]
     labels = " and ".join(dict.fromkeys(node.label for node in behind))
     if any(_has_gaps(node) for node in behind):
         return (
@@ -221,5 +215,3 @@ _SELECTING = frozenset(
 """Operators that buffer some of their elements, and not only the newest."""
 _HOLDERS = _SELECTING | {"cache", "choose_from_datasets", "sample_from_datasets", "scan"}
 """Operators whose place is more than the elements that are left."""
-
-_CUTTERS = (FlatMap, GroupByWindow, Interleave, Rebatch, Unbatch, Window)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.graph.traversal import DatasetBase
-from penstock.ops.balance import Balance
-from penstock.ops.pack import Pack, TokenBatches
+from penstock.ops.balance import BalancedRounds
+from penstock.ops.pack import Pack
+from penstock.ops.token_batches import TokenBatches
 
 
 class Packing(DatasetBase):
@@ -125,4 +126,4 @@ class Packing(DatasetBase):
         >>> print(*lengths.balance(2, cost=lambda n: n * n))
         9 8 2 1 5 4
         """
-        return type(self)(Balance(self.node, num_consumers, window, cost))
+        return type(self)(BalancedRounds(self.node, num_consumers, window, cost))

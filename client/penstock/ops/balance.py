@@ -21,13 +21,13 @@ from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
 from penstock.ops.group_by_window import shown
 from penstock.ops.internal.arranging import ArrangingIterator, Windows
+from penstock.ops.internal.documents import Documents
 from penstock.ops.internal.packing import in_even_rounds
-from penstock.ops.pack import Documents
 from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
-class Balance(Node):
+class BalancedRounds(Node):
     """The elements, in rounds of *num_consumers* that cost nearly the same.
 
     The cost is what *cost* returns; None is the number of tokens.
@@ -65,8 +65,8 @@ class _Costs:
 
     def __init__(self, cost: Callable[..., Any] | None, label: str, seed: int) -> None:
         self._cost = None if cost is None else UserFunction(cost, label, seed)
-        self._by_name = Documents(Balance.op, "tokens", None, 1)
-        self._bare = Documents(Balance.op, None, None, 1)
+        self._by_name = Documents(BalancedRounds.op, "tokens", None, 1)
+        self._bare = Documents(BalancedRounds.op, None, None, 1)
 
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """See `Intake.measure`."""

@@ -39,11 +39,11 @@ class Rebatch(Node):
         """See `Node.open`."""
         below, errors, row = state or (None, 0, 0)
         held = InputBuffer(context, self.upstream, [below, errors])
-        kind = _Batches()
+        kind = _RowsOfBatches()
         return RebatchIterator(held, row, self.size, drop_remainder=self.drop_remainder, kind=kind)
 
 
-class Rows(Protocol):
+class RowKind(Protocol):
     """What an operator takes for the rows of an element, and how it joins them."""
 
     def count(self, element: Element) -> int:
@@ -55,15 +55,15 @@ class Rows(Protocol):
         ...
 
 
-class _Batches:
+class _RowsOfBatches:
     """The rows of batches."""
 
     def count(self, element: Element) -> int:
-        """See `Rows.count`."""
+        """See `RowKind.count`."""
         return row_count("rebatch", element)
 
     def join(self, parts: Sequence[Part]) -> Element:
-        """See `Rows.join`."""
+        """See `RowKind.join`."""
         return join(parts)
 
 
@@ -89,7 +89,7 @@ class RebatchIterator(OpIterator):
     """Elements of *size* rows each, cut from the held elements from row number *row* on."""
 
     def __init__(
-        self, held: InputBuffer, row: int, size: int, *, drop_remainder: bool, kind: Rows
+        self, held: InputBuffer, row: int, size: int, *, drop_remainder: bool, kind: RowKind
     ) -> None:
         self._held, self._kind = held, kind
         self._row = row

@@ -1,0 +1,209 @@
+"""Documents as elements: their tokens, and packs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element, describe
+from penstock.engine.context import SkipCounter
+from penstock.errors import DatasetError, ElementError
+from penstock.options import check_count
+
+_MADE = ("segment_ids", "positions", "cu_seqlens")
+_MOST = 2**31 - 2
+"""The largest capacity: positions and offsets are int32."""
+
+
+def check_capacity(op: str, name: str, value: Any) -> int:
+    """Return *value* as the number of tokens that a pack holds at most."""
+    capacity = check_count(op, name, value)
+    if capacity > _MOST:
+        raise DatasetError(f"{op}: {name} must be at most {_MOST}, not {capacity}")
+    return capacity
+
+
+def check_field(op: str, field: Any) -> None:
+    """Check that *field* names the tokens of an element, or is None."""
+    if field is not None and not isinstance(field, str):
+        raise DatasetError(f"{op}: field must be the name of a field or None, not {field!r}")
+    if field in _MADE:
+        raise DatasetError(f"{op}: field must not be {field!r}, which packs have beside the tokens")
+
+
+class Documents:
+    """Reads the tokens of elements, and joins them to packs of at most *capacity*."""
+
+    def __init__(self, op: str, field: str | None, pad: int | None, capacity: int) -> None:
+        self.op, self.capacity = op, capacity
+        self._field, self._pad = field, pad
+        self._name = "tokens" if field is None else field
+        self._counting = np.arange(2, dtype=np.int32)
+        """The numbers from 0 on, as many as were needed so far."""
+
+    def length(self, element: Element, number: int | None = None) -> int:
+        """Return how many tokens an element has, if its other fields have one entry for each.
+
+        Raises:
+            ElementError: when it has no tokens, or another field does not fit them.
+        """
+        length = self.tokens(element, number)
+        if self._field is not None and len(element) > 1:
+            self._check_others(element, length, _which(number))
+        return length
+
+    def tokens(self, element: Element, number: int | None = None) -> int:
+        """Return how many tokens an element has.
+
+        Raises:
+            ElementError: when it has no array of one axis there.
+        """
+        name = self._field
+        if name is None:
+            if isinstance(element, np.ndarray) and element.ndim == 1:
+                return len(element)
+            raise ElementError(
+                f"{self.op}: {_which(number)} must be an array of one axis, but it is "
+                f"{describe(element)}: map it to its tokens, or name their field with field="
+            )
+        if not isinstance(element, dict) or name not in element:
+            raise ElementError(
+                f"{self.op}: {_which(number)} must be a dict with a field {name!r}, but it is "
+                f"{describe(element)}: name the field of the tokens with field=, or give "
+                "field=None if the elements are the tokens"
+            )
+        tokens = element[name]
+        if not isinstance(tokens, np.ndarray) or tokens.ndim != 1 or tokens.dtype.hasobject:
+            raise ElementError(
+                f"{self.op}: field {name!r} of {_which(number)} must be an array of numbers with "
+                f"one axis, but it is {describe(tokens)}"
+            )
+        return len(tokens)
+
+    def pieces(self, element: Element, start: int, stop: int | None) -> Element:
+        """Return tokens *start* to *stop* (None: all), and what other fields have for them."""
+        if self._field is None:
+            return {self._name: element[start:stop]}
+        return {name: part[start:stop] for name, part in element.items()}
+
+    def whole(self, element: Element) -> Element:
+        """Return all tokens, and what other fields have for them."""
+        return {self._name: element} if self._field is None else element
+
+    def join(self, pieces: Sequence[Any]) -> Element:
+        """Return a pack of *pieces*.
+
+        Raises:
+            ElementError: when they have different fields or dtypes, or *pad* does not fit a dtype.
+        """
+        made = self._joined(pieces)
+        name = self._name
+        lengths = [len(piece[name]) for piece in pieces]
+        stops = np.array([0, *accumulate(lengths)], np.int32)
+        total, counting = len(made[name]), self._counting
+        if len(counting) <= total:
+            counting = self._counting = np.arange(2 * total, dtype=np.int32)
+        segments = counting[1 : len(pieces) + 1].repeat(lengths)
+        positions = counting[:total] - stops[:-1].repeat(lengths)
+        if self._pad is not None:
+            made = {
+                name: self._padded(column, self._pad if name == self._name else 0)
+                for name, column in made.items()
+            }
+            segments, positions = self._padded(segments, 0), self._padded(positions, 0)
+            room = np.full(self.capacity - len(pieces), total, np.int32)
+            stops = np.concatenate([stops, room])
+        return {**made, "segment_ids": segments, "positions": positions, "cu_seqlens": stops}
+
+    def _check_others(self, element: dict[str, Any], length: int, which: str) -> None:
+        for name, part in element.items():
+            if name in _MADE:
+                raise ElementError(
+                    f"{self.op}: {which} has a field {name!r} already, which packs have beside the "
+                    "tokens: map it to another name"
+                )
+            if not isinstance(part, np.ndarray) or part.ndim == 0 or len(part) != length:
+                raise ElementError(
+                    f"{self.op}: {which} has {length} tokens, and field {name!r} must have one "
+                    f"entry for each, but it is {describe(part)}: leave it out with a map before"
+                )
+
+    def _joined(self, pieces: Sequence[Any]) -> dict[str, NDArray[Any]]:
+        first = pieces[0]
+        if len(first) == 1:
+            alike = {(len(piece), piece[self._name].dtype) for piece in pieces}
+        else:
+            alike = {_kind(piece) for piece in pieces}
+        if len(alike) > 1:
+            other = next(piece for piece in pieces if _kind(piece) != _kind(first))
+            raise ElementError(
+                f"{self.op}: documents of one pack must have the same fields and dtypes, but "
+                f"{describe(first)} is packed with {describe(other)}: map them to one form first"
+            )
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in first}
+
+    def _padded(self, column: NDArray[Any], value: int) -> NDArray[Any]:
+        try:
+            whole = np.full((self.capacity, *column.shape[1:]), value, column.dtype)
+        except OverflowError:
+            raise ElementError(
+                f"{self.op}: pad={value} does not fit the tokens, which are {column.dtype}: give a "
+                "number that does, or map the tokens to another dtype"
+            ) from None
+        whole[: len(column)] = column
+        return whole
+
+
+def _which(number: int | None) -> str:
+    return "an element" if number is None else f"element {number}"
+
+
+def _kind(piece: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
+    """Return what documents of one pack must have in common."""
+    return tuple(sorted((name, part.dtype.str, part.shape[1:]) for name, part in piece.items()))
+
+
+class DocumentIntake:
+    """An `Intake` of documents; *split_long* says what becomes of those beyond the capacity."""
+
+    def __init__(self, documents: Documents, split_long: str, skipped: SkipCounter) -> None:
+        self._documents, self._long, self._skipped = documents, split_long, skipped
+        self._capacity = documents.capacity
+
+    def measure(self, element: Element, number: int) -> tuple[int, float | None]:
+        """See `Intake.measure`."""
+        length, capacity = self._documents.length(element, number), self._capacity
+        if length <= capacity:
+            return 0, length or None
+        match self._long:
+            case "cut":
+                whole, left = divmod(length, capacity)
+                return whole, left or None
+            case "drop":
+                self._skipped.add()
+                return 0, None
+        raise ElementError(
+            f"{self._documents.op}: element {number} has {length} tokens, more than the "
+            f"{capacity} that fit: give more room, or cut or filter long documents before"
+        )
+
+    def whole(self, element: Element, piece: int) -> Element:
+        """See `Intake.whole`."""
+        start = piece * self._capacity
+        return self._documents.join(
+            [self._documents.pieces(element, start, start + self._capacity)]
+        )
+
+    def left(self, element: Element, whole: int) -> Element:
+        """See `Intake.left`."""
+        if not whole:
+            return self._documents.whole(element)
+        return self._documents.pieces(element, whole * self._capacity, None)
+
+    def join(self, group: list[Element]) -> Element:
+        """See `Intake.join`."""
+        return self._documents.join(group)
