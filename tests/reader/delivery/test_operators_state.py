@@ -24,6 +24,11 @@ def pieces(d):
     return d.map(lambda x: 10 * x + np.arange(3))
 
 
+def arrow(x):
+    """Make element x as many numbers as its last digit says."""
+    return x + np.arange(1 + x % 10)
+
+
 BUILDS = {
     "rebatch": lambda d: pieces(d).rebatch(4),
     "rebatch, batch": lambda d: pieces(d).rebatch(4).batch(2),
@@ -78,6 +83,14 @@ BUILDS = {
     "buckets of pieces": lambda d: (
         pieces(d).rebatch(2).bucket_by_sequence_length(lambda x: x[0] % 9, [2, 4], [3, 2, 4])
     ),
+    "pack": lambda d: d.map(arrow).pack(10, None, buffer=4),
+    "pack in windows": lambda d: d.map(arrow).pack(10, None, "first_fit_decreasing", buffer=4),
+    "pack, cut": lambda d: d.map(arrow).pack(4, None, buffer=3),
+    "pack without cuts": lambda d: d.map(arrow).pack(10, None, buffer=4, split_long="error"),
+    "pack, concat": lambda d: d.map(arrow).pack(10, None, "concat"),
+    "packs of pieces": lambda d: pieces(d).rebatch(2).pack(5, None, buffer=3),
+    "token batches": lambda d: d.map(arrow).token_batches(10, None),
+    "balance": lambda d: d.balance(3, lambda x: x % 7, window=6),
     "sample": lambda d: Dataset.sample_from_datasets(
         [pieces(d).rebatch(4), Dataset.range(1000, 1040).batch(2)], weights=[0.6, 0.4], seed=5
     ),
@@ -86,6 +99,8 @@ BUILDS = {
 
 def plain(elements):
     def of(x):
+        if isinstance(x, dict):
+            return {name: of(part) for name, part in x.items()}
         return tuple(map(of, x)) if isinstance(x, tuple) else np.asarray(x).tolist()
 
     return [of(x) for x in elements]
@@ -120,6 +135,12 @@ def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name
         "a group that is seldom full",
         "buckets",
         "buckets of pieces",
+        "pack",
+        "pack in windows",
+        "pack, cut",
+        "pack, concat",
+        "token batches",
+        "balance",
     ],
 )
 def test_operators_continue_through_one_restore_after_the_other(saving, name, steps):
