@@ -53,6 +53,10 @@ OPERATORS = {
     "group_by_window": lambda ds: ds.group_by_window(
         lambda x: x % 3, lambda _, w: w.batch(5), 5
     ).unbatch(),
+    "pack": lambda ds: (
+        ds.batch(3).pack(7, None, buffer=5).map(lambda pack: pack["tokens"]).unbatch()
+    ),
+    "balance": lambda ds: ds.balance(3, lambda x: x % 5, 20),
     "zip": lambda ds: Dataset.zip((ds, ds)).map(lambda x, y: x),
     "concatenate": lambda ds: ds.take(N // 2).concatenate(ds.skip(N // 2)),
     "sample": lambda ds: Dataset.sample_from_datasets([ds.take(N // 2), ds.skip(N // 2)], seed=1),

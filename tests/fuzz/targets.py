@@ -263,6 +263,9 @@ PIPELINES = [
     Dataset.random(seed=3).take(30).shard(3, 1),
     Dataset.counter(5).take(40).ignore_errors().assert_cardinality(40),
     Dataset.range(30).map(add, num_parallel_calls=2),
+    Dataset.range(60).map(wide).pack(5, None, buffer=3),
+    Dataset.range(60).map(wide).pack(5, None, "first_fit_decreasing", buffer=6),
+    Dataset.range(40).balance(3, lambda x: x % 7, window=9),
 ]
 
 

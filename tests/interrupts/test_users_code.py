@@ -73,6 +73,7 @@ PIPELINES = {
     "from_generator": lambda p: Dataset.from_generator(lambda: map(p, range(4))),
     "from_generator, its function": lambda p: Dataset.from_generator(lambda: p([1])),
     "from_generator, what it gives": lambda p: Dataset.from_generator(lambda: iter([Lazy(p)])),
+    "balance": lambda p: SOURCE.balance(2, p),
     "group_by_window": lambda p: SOURCE.group_by_window(p, lambda _, w: w.batch(2), 2),
 }
 

@@ -107,8 +107,8 @@ class Packing(DatasetBase):
         In coordinated reads, *num_consumers* consecutive elements of a task are one round: each
         consumer gets one of them, and the slowest decides how long the step takes. This sorts
         *window* elements by their costs, and makes rounds of neighbours. The rounds come in the
-        order of their first elements, so costs neither rise nor fall while training goes on. Each
-        element comes once.
+        order of their first elements, so costs neither rise nor fall during training. Each element
+        comes once.
 
         Args:
             num_consumers: how many elements a round has.

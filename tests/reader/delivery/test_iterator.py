@@ -21,6 +21,10 @@ def numbers_in(element):
     return [int(x) for x in np.atleast_1d(element) if x < 1000]
 
 
+def tokens(pack):
+    return pack["tokens"]
+
+
 def flat(*parts):
     return np.concatenate([np.ravel(part) for part in parts])
 
@@ -47,6 +51,11 @@ EXACT = {
         .bucket_by_sequence_length(len, [2, 4], [rng.randint(1, 5)] * 3, padding_values=5000)
         .map(flat)
     ),
+    "pack": lambda ds, rng: (
+        ds.map(flat).pack(200, None, buffer=rng.randint(1, 9), split_long="error").map(tokens)
+    ),
+    "token_batches": lambda ds, rng: ds.map(flat).token_batches(200, None).map(tokens),
+    "balance": lambda ds, rng: ds.balance(2, np.size, rng.randint(2, 9)),
     "skip": lambda ds, rng: ds.skip(rng.randint(0, 4)),
     "shard": lambda ds, rng: ds.shard(2, rng.randint(0, 1)),
     "cache": lambda ds, rng: ds.cache(),
@@ -56,6 +65,8 @@ EXACT = {
     "enumerate": lambda ds, rng: ds.enumerate(5000).map(lambda i, x: flat(i, x)),
 }
 CUTTING = {
+    "pack, cut": lambda ds, rng: ds.map(flat).pack(2, None, buffer=rng.randint(1, 9)).map(tokens),
+    "pack, concat": lambda ds, rng: ds.map(flat).pack(3, None, "concat").map(tokens),
     "unbatch": lambda ds, rng: ds.map(flat).unbatch(),
     "flat_map": lambda ds, rng: ds.flat_map(lambda x: Dataset.from_sequence([x, x])),
     "interleave": lambda ds, rng: ds.interleave(
