@@ -75,6 +75,14 @@ def _reports_are_not_searched():
     gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def indexes_apart(tmp_path_factory):
+    """Keep indexes of files out of the cache folder of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @settings(max_examples=1, database=None)
 @given(st.none())
 def _first_law(_):

@@ -14,6 +14,8 @@ import pytest
 from tests.docs.pages import DOCS, FRAMEWORKS, PAGES, ROOT, STANDALONE, UP_LOG, blocks, name, script
 from tests.free_ports import free_ports
 
+pytestmark = pytest.mark.usefixtures("indexes_apart")
+
 HERE = Path(__file__).parent
 KINDS = {"python", "console", "text", "sh", "json", "yaml", "toml", ""}
 TARGET = "localhost:7000"

@@ -15,6 +15,8 @@ import penstock_worker
 from penstock import errors, service
 from penstock.dataset.iterator import DatasetIterator
 
+pytestmark = pytest.mark.usefixtures("indexes_apart")
+
 MODULES = [
     "penstock.analysis.element_spec",
     "penstock.analysis.visitation",

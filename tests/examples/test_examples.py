@@ -15,6 +15,8 @@ from PIL import Image
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.usefixtures("indexes_apart")
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PYTHON = [sys.executable, "-W", "error"]
 

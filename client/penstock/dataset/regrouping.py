@@ -293,8 +293,8 @@ class Regrouping(DatasetBase):
 
         Files are listed and indexed here, in this process. An index is kept in the user's cache
         folder (``$XDG_CACHE_HOME/penstock/indexes``), so it is made once for each version of a
-        file. Readers hold about 64 MiB of elements that they read ahead, and up to 256 MiB of row
-        groups.
+        file. The folder holds 1 GiB; indexes that were not read for the longest time leave. Readers
+        hold about 64 MiB of elements that they read ahead, and up to 256 MiB of row groups.
 
         Args:
             seed: gives every new iterator the same order. None takes the job's seed, which is new

@@ -2,23 +2,20 @@
 
 The index of a file is an array. Where elements lie one by one, it has the byte at which each
 begins. Where they lie in groups, it has a row for each group: its number, and how many elements it
-has. An index is made once and kept in the user's cache folder, under the file's version.
+has. An index is made once and kept, under the file's version: see `kept_indexes`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +36,13 @@ from penstock.ops.internal.file_parts import (
     Place,
     RefusalError,
 )
+from penstock.ops.internal.kept_indexes import Index, KeptIndexes
 from penstock.ops.sequence import ItemReader, Items
 from penstock.ops.sequence import Sequence as SequenceNode
 from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK, why_unread
 
-Index: TypeAlias = NDArray[np.int64]
+_KEPT = KeptIndexes()
 
 _WHOLE = 1 << 62
 """Bytes of a part that is a whole file."""
@@ -230,40 +228,19 @@ def _count(node: FileSource, name: str) -> int:
 
 def index_of(source: FileSource, part: FilePart) -> Index:
     """Return the index of the whole file *part*, which may be kept from an earlier time."""
-    kept = _folder() / f"{_key(source, part)}.npy" if part.version else None
-    if kept is not None:
-        with suppress(OSError, ValueError, EOFError):
-            found: Index = np.load(kept, mmap_mode="r", allow_pickle=False)
-            return found
+    key = _key(source, part) if part.version else ""
+    if key and (found := _KEPT.get(key)) is not None:
+        return found
     stored_file.check_version(source.op, part)
     index = source.index(part)
-    if kept is not None:
-        with suppress(OSError):  # a full disk, or a folder that nobody may write to
-            _keep(kept, index)
+    if key:
+        _KEPT.keep(key, index)
     return index
-
-
-def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "penstock" / "indexes"
 
 
 def _key(source: FileSource, part: FilePart) -> str:
     text = f"1\0{source.index_name}\0{part.name}\0{part.version}".encode("utf-8", "surrogateescape")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
-
-
-def _keep(path: Path, index: Index) -> None:
-    """Write *index* whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as out:
-        try:
-            np.save(out, index, allow_pickle=False)
-            out.close()
-            Path(out.name).replace(path)
-        except BaseException:
-            Path(out.name).unlink(missing_ok=True)
-            raise
 
 
 @contextmanager
