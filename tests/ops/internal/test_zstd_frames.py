@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.dataset.dataset import Dataset
+from penstock.errors import StateError
 from penstock.file_parts import FilePart, local_version
 from penstock.frames.compression import zstd_module
 from penstock.ops.internal.file_parts import NamedFiles
@@ -115,15 +116,40 @@ def test_states_are_exact_in_each_frame(check_states, tmp_path, name):
     numbers, states = [], []
     for row in rows:
         numbers.append(int(row["n"]))
-        if len(numbers) % 397 == 0:
+        if len(numbers) % 37 == 0:
             states.append((len(numbers), rows.state()))
 
     assert numbers == list(range(6000))
     for count, state in states:
         rest = parted(Dataset.json_lines(tmp_path / "f"), len(whole) // 5).iterator(state)
-        assert [int(next(rest)["n"]) for _ in range(min(50, 6000 - count))] == list(
-            range(count, min(count + 50, 6000))
+        assert [int(next(rest)["n"]) for _ in range(min(5, 6000 - count))] == list(
+            range(count, min(count + 5, 6000))
         )
+
+
+@pytest.mark.parametrize("name", ["seekable", "concatenated"])
+def test_a_state_in_the_middle_of_a_whole_file_as_its_first_part_is_refused(tmp_path, name):
+    """Early versions read such a file so; the following parts would have the elements again."""
+    whole = MAKE[name]()
+    (tmp_path / "f").write_bytes(whole)
+    dataset = parted(Dataset.json_lines(tmp_path / "f"), len(whole) // 5)
+    iterator = dataset.iterator()
+    next(iterator)
+    state = iterator.state()
+    end = 0
+    for count, line in enumerate(LINES, 1):
+        end += len(line) + 1
+        if count % 499 == 0:
+            rest = parted(Dataset.json_lines(tmp_path / "f"), len(whole) // 5)
+            old = {**state, "at": [0, end, count, state["at"][-1]]}
+            try:
+                numbers = [int(row["n"]) for row in rest.iterator(old)]
+            except StateError as error:
+                assert f"{tmp_path}/f was read as one stream" in str(error)
+                assert count > 1000
+            else:
+                assert numbers == list(range(count, 6000))
+                assert count < 2000
 
 
 def test_rows_of_csv_are_divided_where_no_value_has_a_line_break(tmp_path):

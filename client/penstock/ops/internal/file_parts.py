@@ -333,7 +333,7 @@ class _PartsIterator(RowsIterator):
         else:
             self._leave()
         try:
-            if isinstance(exc, FileChanged):
+            if isinstance(exc, (FileChanged, StateError)):
                 raise exc
             if isinstance(exc, FileNotFoundError):
                 if not (why := why_unread(exc)):

@@ -12,11 +12,13 @@ from itertools import islice
 from typing import ClassVar
 
 from penstock.element import Element
+from penstock.errors import StateError
 from penstock.file_parts import FilePart
 from penstock.ops.internal.compressed import GUESSED
 from penstock.ops.internal.file_parts import BadRecordError, Place
 from penstock.ops.internal.record_parts import RecordReader
 from penstock.runtime.interrupts import is_interrupt
+from penstock.stored_file import CHUNK
 
 
 class LineReader(RecordReader):
@@ -40,6 +42,27 @@ class LineReader(RecordReader):
             if not self.is_packed:
                 self.byte = self.file.seek(self.part.start)
             self.byte += len(self.file.readline())
+
+    def resume(self) -> None:
+        """See `RecordReader.resume`.
+
+        Raises:
+            StateError: when the place is that of an early version, which read a whole compressed
+                file as its first part. The next parts would have its elements again.
+        """
+        if not self.by_frames or not self.is_packed:
+            super().resume()
+            return
+        at = lines = 0
+        while at < self.byte and (data := self.file.read(min(CHUNK, self.byte - at))):
+            if (end := self.end) is not None:
+                lines += data.count(b"\n", max(end - at, 0))
+            at += len(data)
+        if lines > 1:  # the part's last line may end after the part, and no other line does
+            raise StateError(
+                f"{self.part.name} was read as one stream when this state was saved, and is "
+                "divided by its frames now, so that elements would come twice: begin the pass again"
+            )
 
     @abstractmethod
     def elements(self, lines: list[bytes], out: list[Element]) -> None:
