@@ -1,0 +1,118 @@
+"""A mixture on the mesh: one sequence, however many workers make it and consumers divide it."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from tests.mesh.drivers import each
+
+DYNAMIC = "distributed_epoch"
+WEIGHTS = [(0, {"web": 3, "code": 1}), (600, {"web": 1, "code": 2, "wiki": 1})]
+
+
+def slow(x):
+    time.sleep(0.0005)
+    return int(x) + 1
+
+
+def even(x):
+    return x % 2 == 0
+
+
+def drawn(x, *, rng):
+    return int(x) + 100_000 * int(rng.integers(100))
+
+
+def mixed(**more):
+    datasets = {
+        "web": Dataset.range(900).global_shuffle(seed=3).map(slow, num_parallel_calls=2),
+        "code": Dataset.range(10_000, 10_500).map(slow),
+        "wiki": Dataset.range(20_000, 20_040).map(drawn).prefetch(4),
+    }
+    return Dataset.mixture(datasets, WEIGHTS, turns_per_task=128, **more).take(1500)
+
+
+def dropping():
+    datasets = {
+        "web": Dataset.range(900).filter(even).map(slow),
+        "code": Dataset.range(10_000, 10_500),
+    }
+    return Dataset.mixture(datasets, {"web": 3, "code": 1}, stop="drop", turns_per_task=128)
+
+
+PIPELINES = {"exact": mixed, "dropping": dropping}
+
+
+def read(dataset, target, **more):
+    return dataset.distribute(DYNAMIC, target, ordered=True, **more)
+
+
+def plain(elements):
+    return [int(x) for x in elements]
+
+
+def without_chance(elements):
+    return [x % 100_000 for x in plain(elements)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_one_worker_two_and_this_process_make_one_sequence(clusters, name):
+    wanted = without_chance(PIPELINES[name]())
+
+    for workers in (1, 2):
+        cluster = clusters.shared(workers=workers)
+        assert without_chance(read(PIPELINES[name](), cluster.target)) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_without_an_order_each_element_comes_once(clusters, name):
+    job = PIPELINES[name]().distribute(DYNAMIC, clusters.shared(workers=2).target)
+
+    assert Counter(without_chance(job)) == Counter(without_chance(PIPELINES[name]()))
+
+
+def consumers(dataset, target, number, job):
+    how = {"job_name": job, "num_consumers": number}
+    return [read(dataset, target, consumer_index=k, **how) for k in range(number)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_two_consumers_are_resumed_as_three_and_the_sequence_goes_on(another, name):
+    def begin(dataset):
+        with iter(dataset) as elements:
+            return [int(next(elements)) for _ in range(150)], elements.state()
+
+    with another(workers=3) as mesh:
+        begun = each(begin, consumers(PIPELINES[name](), mesh.target, 2, "saved"))
+        state = begun[0][1]
+        (alone,) = consumers(PIPELINES[name](), mesh.target, 1, "whole")
+        whole = plain(alone.iterator(state))
+    with another(workers=1) as mesh:
+        again = consumers(PIPELINES[name](), mesh.target, 3, "saved")
+        rest = each(lambda one: plain(one.iterator(state)), again)
+
+    wanted = without_chance(PIPELINES[name]())
+    assert [[x % 100_000 for x in got] for got, _ in begun] == [wanted[:300:2], wanted[1:300:2]]
+    assert [x % 100_000 for x in whole] == wanted[300:]
+    sequence = [None] * 300 + whole
+    assert rest == [
+        [x for x in sequence[k::3] if x is not None] for k in range(3)
+    ]  # with the same chance
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_nothing(another):
+    wanted = without_chance(mixed())
+    with another(workers=3) as mesh:
+        got = []
+        for x in read(mixed(), mesh.target):
+            got.append(int(x) % 100_000)
+            if len(got) in (300, 700):
+                mesh.workers[len(got) // 400].kill()
+
+    assert got == wanted
