@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from penstock.dataset.dataset import Dataset
+from penstock.errors import DatasetError
 from tests.mesh.drivers import each
 
 DYNAMIC = "distributed_epoch"
@@ -116,3 +117,23 @@ def test_a_worker_that_is_killed_changes_nothing(another):
                 mesh.workers[len(got) // 400].kill()
 
     assert got == wanted
+
+
+def shuffled():
+    datasets = {
+        "web": Dataset.range(900).shuffle(100, seed=3),
+        "code": Dataset.range(10_000, 10_300),
+    }
+    return Dataset.mixture(datasets, {"web": 3, "code": 1}, stop="drop")
+
+
+@pytest.mark.slow
+def test_datasets_without_an_index_are_mixed_by_each_task(clusters):
+    job = shuffled().distribute(DYNAMIC, clusters.shared(workers=2).target)
+
+    assert Counter(plain(job)) == Counter([*range(900), *range(10_000, 10_300)])
+
+
+def test_one_order_of_datasets_without_an_index_is_refused_before_anybody_is_called():
+    with pytest.raises(DatasetError, match=r"ordered=True: mixture .* shuffle of 'web' has no ind"):
+        read(shuffled(), "localhost:1")

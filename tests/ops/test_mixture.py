@@ -18,7 +18,7 @@ from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.graph.run import open_root
-from penstock.protocol.mixture import Turns, changed, encode, parts_of, stages_of
+from penstock.protocol.mixture import Turns, WeightStage, changed, encode, parts_of, stages_of
 from penstock.protocol.splits import Split
 
 WEIGHTS = {"a": 0.5, "b": 0.3, "c": 0.2}
@@ -237,7 +237,7 @@ def test_take_skip_and_enumerate_after_it_count_turns_on_workers_too(build):
 
 def test_weights_that_a_split_brings_take_the_place_of_those_of_the_mixture():
     ds, names = mix(), tuple(SIZES)
-    stages = changed(stages_of(WEIGHTS, names), 30, parts_of({"b": 1}, names))
+    stages = changed(stages_of(WEIGHTS, names), WeightStage(30, parts_of({"b": 1}, names)))
 
     made = ints(read_by_tasks(ds, 1, 10, changes=(encode(stages),)))
 
@@ -306,7 +306,11 @@ def test_datasets_and_weights_that_make_no_mixture_are_refused(arguments, said):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"stop": "never"}, "stop must be 'repeat', 'first', 'all', 'drop', not 'never'"),
+        ({"stop": "never"}, "stop must be one of 'repeat', 'first', 'all', 'drop', not 'never'"),
+        ({"unit": "words"}, "unit must be one of 'elements', 'tokens', 'bytes', not 'words'"),
+        ({"unit": "tokens"}, "unit='tokens' needs length, a function"),
+        ({"unit": "tokens", "length": 5}, "unit='tokens' needs length, a function.*not 5"),
+        ({"length": len}, 'length is for unit="tokens" and unit="bytes"'),
         ({"max_epochs": 0}, "max_epochs must be an integer of at least 1, not 0"),
         ({"max_epochs": {"a": 0}}, "max_epochs of 'a' must be an integer of at least 1, not 0"),
         ({"max_epochs": {"d": 1}}, "max_epochs names the dataset 'd'; there are 'a', 'b', 'c'"),
@@ -326,3 +330,30 @@ def test_random_points_of_reading_ahead_do_not_move_the_order():
     while len(out) < 300:
         out += run.block(chance.randint(1, 40))
     assert ints(out)[:300] == expected(LISTS, WEIGHTS, 300)
+
+
+# --- what elements look like ---
+
+
+def rows(length, dtype=np.int64):
+    return Dataset.range(4).map(lambda x: {"x": np.full(length, x, dtype), "name": "n"})
+
+
+def test_elements_look_like_those_of_all_datasets():
+    mixed = mix({"a": rows(3), "b": rows(3)}, {"a": 1, "b": 1}).element_spec
+    longer = mix({"a": rows(3), "b": rows(5)}, {"a": 1, "b": 1}).element_spec
+
+    assert mixed == rows(3).element_spec
+    assert longer["x"].shape == (None,)
+    assert longer["name"] == mixed["name"]
+    assert mix().element_spec == Dataset.range(3).element_spec
+
+
+@pytest.mark.parametrize(
+    "other", [rows(3, np.float32), Dataset.range(3), rows(3).map(lambda row: {"x": row["x"]})]
+)
+def test_two_datasets_whose_elements_differ_are_named(other):
+    mixed = mix({"a": rows(3), "b": rows(2), "c": other})
+
+    with pytest.raises(DatasetError, match=r"the elements of 'a' look like .* and those of 'c' li"):
+        _ = mixed.element_spec

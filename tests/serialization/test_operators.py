@@ -166,6 +166,17 @@ EVERY_OPERATOR = {
         seed=3,
         turns_per_task=64,
     ),
+    "mixed_streams": build(
+        "mixed_streams",
+        (NUMBERS.node, NUMBERS.map(abs).node),
+        names=("one", "other"),
+        stages=((0, (1, 2)),),
+        stop="drop",
+        seed=0,
+        unit="tokens",
+        obstacle="unit='tokens' counts",
+        length=abs,
+    ),
     "prefetch": build("prefetch", NUMBERS, 2),
 }
 

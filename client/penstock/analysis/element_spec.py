@@ -13,7 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.analysis.array_spec import ArraySpec, DatasetSpec, Spec, Specs
+from penstock.analysis.array_spec import (
+    ArraySpec,
+    DatasetSpec,
+    Spec,
+    Specs,
+    common_spec,
+    row_of,
+    rows_of,
+    shrunk,
+)
 from penstock.analysis.registered import Registered, samples
 from penstock.element import Element, NestedDataset, map_leaves, parts_of, rebuild, with_parts
 from penstock.engine import seeds
@@ -35,6 +44,8 @@ from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
+from penstock.ops.mixed_streams import MixedStreams
+from penstock.ops.mixture import Mixture
 from penstock.ops.pack import Pack
 from penstock.ops.padded_batch import PaddedBatch, parts
 from penstock.ops.prefetch import Prefetch
@@ -44,7 +55,7 @@ from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.repeat import Repeat
 from penstock.ops.scan import Scan
-from penstock.ops.selection import ChooseFromDatasets
+from penstock.ops.selection import ChooseFromDatasets, SampleFromDatasets
 from penstock.ops.shard import Shard
 from penstock.ops.shuffle import Shuffle
 from penstock.ops.slices import Slices
@@ -110,6 +121,8 @@ def _local(node: Node) -> Node:
         return replace(node, buffer=1)
     if isinstance(node, BalancedRounds):
         return replace(node, window=node.num_consumers)
+    if isinstance(node, Mixture):  # samples in place of its inputs have no index
+        return SampleFromDatasets(node.upstreams, None, 0, stop=False, rerandomize=False)
     return rewritten(node.on_workers[0], _local) if node.on_workers else node
 
 
@@ -149,11 +162,11 @@ class _Shapes:
         return self._stacked(node.upstream, path, spec, self._rows(node))
 
     def _stacked(self, upstream: Node, path: str, spec: Spec, rows: int | None) -> Spec:
-        below = self.widened(upstream, f"{path}.0", _row_of(spec))
-        return _rows_of(spec, below, rows)
+        below = self.widened(upstream, f"{path}.0", row_of(spec))
+        return rows_of(spec, below, rows)
 
     def _padded(self, node: PaddedBatch, path: str, spec: Spec) -> Spec:  # noqa: ARG002
-        return _padded_to(node.shapes, _row_of(spec), self._rows(node))
+        return _padded_to(node.shapes, row_of(spec), self._rows(node))
 
     def _rebatched(self, node: Rebatch, path: str, spec: Spec) -> Spec:
         below = self.widened(node.upstream, f"{path}.0", spec)
@@ -165,7 +178,7 @@ class _Shapes:
         rows = sizes.pop() if node.drop_remainder and len(sizes) == 1 else None
         if node.no_padding:
             return self._stacked(node.upstream, path, spec, rows)
-        return _padded_to(node.shapes, _row_of(spec), rows)
+        return _padded_to(node.shapes, row_of(spec), rows)
 
     def _packed(self, node: Pack | TokenBatches, path: str, spec: Spec) -> Spec:  # noqa: ARG002
         length = node.capacity if isinstance(node, Pack) and node.pad is not None else None
@@ -175,7 +188,7 @@ class _Shapes:
 
     def _unbatched(self, node: Unbatch, path: str, spec: Spec) -> Spec:
         whole = map_leaves(lambda leaf: replace(leaf, shape=(None, *leaf.shape)), spec)
-        return map_leaves(_shrunk, self.widened(node.upstream, f"{path}.0", whole))
+        return map_leaves(shrunk, self.widened(node.upstream, f"{path}.0", whole))
 
     def _windows(self, node: Window, path: str, spec: Spec) -> Spec:
         inner = map_leaves(lambda leaf: leaf.element, spec)
@@ -206,6 +219,11 @@ class _Shapes:
         for i, below in enumerate(node.upstreams):
             spec = self.widened(below, f"{path}.{i + 1}", spec)
         return spec
+
+    def _mixed(self, node: Mixture | MixedStreams, path: str, spec: Spec) -> Spec:  # noqa: ARG002
+        specs = [specs_of(below) for below in node.upstreams]
+        each = [found.divided if self.divided else found.whole for found in specs]
+        return common_spec(node.names, each)
 
     def _passed_on(self, node: Node, path: str, spec: Spec) -> Spec:
         for i, below in enumerate(node.inputs):
@@ -266,6 +284,8 @@ class _Shapes:
         Interleave: _flattened,
         Map: _made,
         Pack: _packed,
+        MixedStreams: _mixed,
+        Mixture: _mixed,
         PaddedBatch: _padded,
         RaggedBatch: _batched,
         Rebatch: _rebatched,
@@ -279,33 +299,9 @@ class _Shapes:
     """How operators change the shapes of elements, for those that do."""
 
 
-def _row_of(spec: Spec) -> Spec:
-    """Return the spec of the elements that were stacked to one of *spec*."""
-    if isinstance(spec, Ragged):
-        return spec.values
-    parts = parts_of(spec)
-    return _shrunk(spec) if parts is None else with_parts(spec, map(_row_of, parts))
-
-
-def _rows_of(like: Spec, spec: Spec, rows: int | None) -> Spec:
-    """Return the spec of elements of *spec*, stacked to one that looks like *like*."""
-    if isinstance(like, Ragged):
-        ends = ArraySpec((None if rows is None else rows + 1,), np.dtype(np.int64))
-        return Ragged(map_leaves(_lengthened, spec), ends)
-    parts = parts_of(like)
-    if parts is None:
-        return replace(spec, shape=(rows, *spec.shape))
-    pairs = zip(parts, parts_of(spec) or (), strict=True)
-    return with_parts(like, [_rows_of(*pair, rows) for pair in pairs])
-
-
-def _lengthened(leaf: ArraySpec) -> ArraySpec:
-    return replace(leaf, shape=(None, *leaf.shape[1:]))
-
-
 def _padded_to(shapes: Any, spec: Spec, rows: int | None) -> Spec:
     if isinstance(spec, Ragged):
-        return _rows_of(spec, spec.values, rows)
+        return rows_of(spec, spec.values, rows)
     values = parts_of(spec)
     if values is not None:
         pairs = zip(parts("padded_shapes", shapes, spec), values, strict=True)
@@ -322,10 +318,6 @@ def _places(like: Any, spec: Spec) -> list[Spec]:
     if isinstance(like, dict):
         return [place for key in like for place in _places(like[key], spec[key])]
     return [spec]
-
-
-def _shrunk(leaf: ArraySpec) -> ArraySpec:
-    return replace(leaf, shape=leaf.shape[1:])
 
 
 def source_spec(node: Node) -> Spec | None:

@@ -16,6 +16,7 @@ from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
 from penstock.ops.balance import BalancedRounds
+from penstock.ops.mixed_streams import MixedStreams
 from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
@@ -36,15 +37,8 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
     *providers* are its split providers. No function of the user's is called.
     """
     nodes = topological_order(selected(root))
-    for node in nodes:
-        if node.unordered:
-            return _refusal(
-                node,
-                "lets elements overtake each other (deterministic=False)",
-                "leave deterministic at True",
-            )
-        if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
-            return _refusal(node, *_KEEPS[node.op])
+    if refused := _refused(nodes):
+        return refused
     for node in per_task_operators(root):
         if node.op in _END_WITH_SPLITS:
             continue
@@ -61,6 +55,28 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
         "joins sources that are split apart from each other",
         "put it behind distribute, or read one list of all files",
     )
+
+
+def _refused(nodes: Sequence[Node]) -> str:
+    """Return why one of *nodes* makes no order, wherever it stands; else nothing."""
+    for node in nodes:
+        if isinstance(node, MixedStreams):  # its inputs are not to blame
+            return _refusal(
+                node,
+                f"mixes what each task reads, because {node.obstacle}",
+                'count elements (unit="elements") of datasets with an index, such as range, '
+                "from_sequence or Parquet, and shuffle these by global_shuffle",
+            )
+    for node in nodes:
+        if node.unordered:
+            return _refusal(
+                node,
+                "lets elements overtake each other (deterministic=False)",
+                "leave deterministic at True",
+            )
+        if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
+            return _refusal(node, *_KEEPS[node.op])
+    return ""
 
 
 def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:

@@ -203,6 +203,7 @@ _APART = {
     "unique": "an element that two of them have comes twice",
     "choose_from_datasets": _CHOSEN,
     "sample_from_datasets": _CHOSEN,
+    "mixed_streams": "each mixes the elements that it drew",
     "ignore_errors": "each counts its own errors",
 }
 """How each operator works when every task runs it on its own part of the elements."""
@@ -213,5 +214,11 @@ _SELECTING = frozenset(
     {"balance", "bucket_by_sequence_length", "group_by_window", "pack", "shuffle", "token_batches"}
 )
 """Operators that buffer some of their elements, and not only the newest."""
-_HOLDERS = _SELECTING | {"cache", "choose_from_datasets", "sample_from_datasets", "scan"}
+_HOLDERS = _SELECTING | {
+    "cache",
+    "choose_from_datasets",
+    "mixed_streams",
+    "sample_from_datasets",
+    "scan",
+}
 """Operators whose place is more than the elements that are left."""

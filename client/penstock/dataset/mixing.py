@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self, get_args
+from collections.abc import Callable, Mapping
+from itertools import starmap
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from penstock.element import shown
 from penstock.errors import DatasetError
-from penstock.graph.node import Node
+from penstock.graph.node import INFINITE, Node
 from penstock.graph.traversal import DatasetBase
 from penstock.ops.global_shuffle import with_indexes
+from penstock.ops.internal.stretch import obstacle
+from penstock.ops.mixed_streams import MixedStreams
 from penstock.ops.mixture import Mixture
+from penstock.ops.repeat import Repeat
 from penstock.options import check_count
 from penstock.protocol.mixture import Stop, Weights, stages_of
+
+Unit: TypeAlias = Literal["elements", "tokens", "bytes"]
+"""What the shares of a mixture count; see `Dataset.mixture`."""
 
 
 class Mixing(DatasetBase):
@@ -26,6 +33,8 @@ class Mixing(DatasetBase):
         datasets: Mapping[str, DatasetBase],
         weights: Weights,
         *,
+        unit: Unit = "elements",
+        length: Callable[[Any], int] | None = None,
         stop: Stop = "repeat",
         max_epochs: int | Mapping[str, int] | None = None,
         seed: int | None = None,
@@ -38,18 +47,25 @@ class Mixing(DatasetBase):
         turn more or less than its share of *n*. So the sequence is the same in one process, on any
         number of workers with ``ordered=True``, and after a restored state.
 
-        A dataset keeps its own operators. It needs an index, so that a worker can begin anywhere:
-        a source such as `range`, `from_sequence`, `from_tensor_slices` or a file format with an
-        index, with or without `global_shuffle`, `take`, `skip`, `shard`, `enumerate`, `batch`,
-        `zip`. After that, `map`, `filter`, `ignore_errors` and `prefetch` may follow. If these drop
-        an element, the next element of the same dataset takes its turn. Shares count elements of
-        the index.
+        A dataset keeps its own operators. For one sequence on all workers, each dataset needs an
+        index, so that a worker can begin anywhere: a source such as `range`, `from_sequence`,
+        `from_tensor_slices` or a file format with an index, with or without `global_shuffle`,
+        `take`, `skip`, `shard`, `enumerate`, `batch`, `zip`. After that, `map`, `filter`,
+        `ignore_errors` and `prefetch` may follow. If these drop an element, the next element of the
+        same dataset takes its turn, and shares count elements of the index.
+
+        If a dataset has no index, or *unit* is not ``"elements"``, each task mixes the elements
+        that it reads, in the same shares, and ``ordered=True`` is refused.
 
         Args:
             datasets: the datasets by name.
             weights: a weight for each name; missing ones are 0. Only their ratios matter. Or a list
                 of points ``[(turn, weights), ...]``, from turn 0 on. Between two points, weights
                 change linearly. The last ones hold from then on.
+            unit: what shares count: ``"elements"``; or ``"tokens"`` or ``"bytes"``, and *length*
+                says how many an element has. Then each turn goes to the dataset that is owed most,
+                which is its share of the total, less the total that it gave.
+            length: a function of an element that returns an integer of at least 0.
             stop: what happens when a dataset has no more elements. ``"repeat"``: it begins its next
                 pass. ``"first"``: the mixture ends. ``"all"``: it begins its next pass, and the
                 mixture ends when each dataset has given a whole pass. ``"drop"``: the others share
@@ -63,7 +79,9 @@ class Mixing(DatasetBase):
 
         Raises:
             DatasetError: when a weight is negative, not finite or of an unknown name, or all are 0;
-                when a dataset has no elements or no index; or when another argument is malformed.
+                when a dataset has no elements; or when another argument is malformed.
+            TransformError: in the place of an element for which *length* raises, or returns another
+                value.
 
         >>> web, code = Dataset.range(100), Dataset.range(-100, 0)
         >>> mixed = Dataset.mixture({"web": web, "code": code}, {"web": 0.75, "code": 0.25})
@@ -74,6 +92,8 @@ class Mixing(DatasetBase):
             _mixture_of(
                 {name: each.node for name, each in _checked(datasets).items()},
                 weights,
+                unit,
+                length,
                 stop,
                 max_epochs,
                 seed,
@@ -96,35 +116,65 @@ def _checked(datasets: Mapping[str, DatasetBase]) -> Mapping[str, DatasetBase]:
 def _mixture_of(
     nodes: Mapping[str, Node],
     weights: Weights,
+    unit: str,
+    length: Callable[..., Any] | None,
     stop: str,
     max_epochs: int | Mapping[str, int] | None,
     seed: int | None,
     turns_per_task: int,
 ) -> Node:
-    """Return the mixture of *nodes*; see `Dataset.mixture`.
-
-    Raises:
-        DatasetError: naming the argument that is malformed, or the dataset that cannot be mixed.
-    """
     names = tuple(nodes)
     stages = tuple((each.begin, each.parts) for each in stages_of(weights, names))
-    if stop not in get_args(Stop):
+    _check_choice("stop", stop, get_args(Stop))
+    _check_choice("unit", unit, get_args(Unit))
+    if unit != "elements" and not callable(length):
         raise DatasetError(
-            f"mixture: stop must be {', '.join(map(repr, get_args(Stop)))}, not {stop!r}"
+            f"mixture: unit={unit!r} needs length, a function that returns how many {unit} an "
+            f"element has, and not {length!r}"
+        )
+    if unit == "elements" and length is not None:
+        raise DatasetError(
+            'mixture: length is for unit="tokens" and unit="bytes", and unit is "elements"'
         )
     epochs = _epochs(max_epochs, names, stop)
-    if seed is not None:
-        seed = check_count("mixture", "seed", seed, least=-(2**63), most=None)
+    seed = check_count("mixture", "seed", seed or 0, least=-(2**63), most=None)
     turns = check_count("mixture", "turns_per_task", turns_per_task)
-    inputs = tuple(with_indexes(node) for node in nodes.values())
-    return Mixture(inputs, names, stages, stop, epochs, seed or 0, turns)
+    for name, node in nodes.items():
+        if node.cardinality == 0:
+            raise DatasetError(f"mixture: the dataset {name!r} has no elements: leave it out")
+    why = f"unit={unit!r} counts what the elements before have"
+    if unit == "elements":
+        inputs = {name: with_indexes(node) for name, node in nodes.items()}
+        why = next(filter(None, starmap(_obstacle, inputs.items())), "")
+        if not why:
+            return Mixture(tuple(inputs.values()), names, stages, stop, epochs, seed, turns)
+    streams = tuple(
+        _repeated(node, stop, most) for node, most in zip(nodes.values(), epochs, strict=True)
+    )
+    return MixedStreams(streams, names, stages, stop, seed, unit, why, length)
+
+
+def _obstacle(name: str, node: Node) -> str:
+    found = obstacle(node)
+    return "" if found is None else f"{found.label} of {name!r} has no index of its elements"
+
+
+def _repeated(node: Node, stop: str, most: int | None) -> Node:
+    again = stop in ("repeat", "all") and node.cardinality != INFINITE
+    return Repeat(node, most) if again else node
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        known = ", ".join(map(repr, choices))
+        raise DatasetError(f"mixture: {name} must be one of {known}, not {value!r}")
 
 
 def _epochs(
     given: int | Mapping[str, int] | None, names: tuple[str, ...], stop: str
-) -> tuple[int | None, ...] | None:
+) -> tuple[int | None, ...]:
     if given is None:
-        return None
+        return (None,) * len(names)
     if stop != "repeat":
         raise DatasetError(
             f'mixture: max_epochs is for stop="repeat", and stop is {stop!r}: leave one out'

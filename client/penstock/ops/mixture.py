@@ -21,11 +21,11 @@ import numpy as np
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.errors import DatasetError, StateError
+from penstock.errors import StateError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.graph.traversal import check_extent, options_of
 from penstock.ops.internal.mixed_input import MixedInput
-from penstock.ops.internal.stretch import index_in, is_indexed, obstacle
+from penstock.ops.internal.stretch import index_in, is_indexed
 from penstock.ops.internal.unit_cursor import Units, UnitsIterator
 from penstock.options import Options
 from penstock.protocol.definition import ENDLESS
@@ -42,17 +42,13 @@ class Mixture(Node):
     names: tuple[str, ...]
     stages: tuple[tuple[int, tuple[int, ...]], ...]
     stop: str
-    max_epochs: tuple[int | None, ...] | None
+    max_epochs: tuple[int | None, ...]
     seed: int
     turns_per_task: int
 
     def __post_init__(self) -> None:
-        for name, node in zip(self.names, self.upstreams, strict=True):
+        for node in self.upstreams:
             check_extent(node)
-            if (found := obstacle(node)) is not None:
-                raise DatasetError(_NO_INDEX.format(name, found.label))
-            if not index_in(node).cardinality:
-                raise DatasetError(f"mixture: the dataset {name!r} has no elements: leave it out")
 
     @property
     def is_exact(self) -> bool:
@@ -126,7 +122,7 @@ def _turns(
     stages: tuple[WeightStage, ...],
     sizes: tuple[int | None, ...],
     stop: str,
-    max_epochs: tuple[int | None, ...] | None,
+    max_epochs: tuple[int | None, ...],
     seed: int,
 ) -> Turns:
     return Turns(stages, sizes, stop, max_epochs, seed)
@@ -358,10 +354,3 @@ def _size(node: Mixture, context: Context) -> int | None:
 def _changes(units: Units) -> str:
     """Return the stages that take the place of the mixture's own in the present split."""
     return "".join(units.split.names)
-
-
-_NO_INDEX = (
-    "mixture: the dataset {0!r} cannot begin at any element, because of {1}: use a source with an "
-    "index (range, from_sequence, from_tensor_slices, or files of a format with an index), and "
-    "shuffle by global_shuffle"
-)

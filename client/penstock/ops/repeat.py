@@ -42,10 +42,12 @@ class Repeat(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        return _RepeatIterator(self, context, state)
+        return RepeatIterator(self, context, state)
 
 
-class _RepeatIterator(RowsIterator):
+class RepeatIterator(RowsIterator):
+    """One pass after another."""
+
     def __init__(self, node: Repeat, context: Context, state: State) -> None:
         self._node, self._context = node.upstream, context
         self._count = node.count
@@ -57,6 +59,11 @@ class _RepeatIterator(RowsIterator):
         """How far the sources were when this pass began."""
         self._closed = False
         self._pass = context.open(node.upstream, below, pass_number=self._number)
+
+    @property
+    def number(self) -> int:
+        """The number of the pass that the last block is of; 0 is the first."""
+        return self._number
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""

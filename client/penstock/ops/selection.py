@@ -29,14 +29,17 @@ AHEAD = 64
 class Director(Protocol):
     """Says which dataset gives the next element."""
 
+    def begin(self) -> None:
+        """Begin a block: marks go back to here."""
+
     def turn(self, live: Sequence[bool]) -> int | None:
         """Return whose turn it is; None at the end. Repeated calls return the same, until `done`.
 
         If it is the turn of a dataset that is not *live*, the turn is skipped.
         """
 
-    def done(self) -> None:
-        """End this turn."""
+    def done(self, size: int = 1) -> None:
+        """End this turn; *size* is that of the element that it took."""
 
     def can_go_on(self) -> bool:
         """Return whether the next turn is known; finding it out may move the position of marks."""
@@ -51,13 +54,21 @@ class Director(Protocol):
 class DirectedIterator(OpIterator):
     """Elements of *inputs*, one at a time, as *director* says.
 
-    With *stop* the first dataset that ends where its turn comes is the end of all.
+    With *stop* the first dataset that ends where its turn comes is the end of all. *measure*
+    returns the size of an element, for directors that need it.
     """
 
     def __init__(
-        self, director: Director, inputs: list[OpIterator], ended: list[bool], *, stop: bool
+        self,
+        director: Director,
+        inputs: list[OpIterator],
+        ended: list[bool],
+        *,
+        stop: bool,
+        measure: Callable[[Element], int] | None = None,
     ) -> None:
         self._director, self._inputs, self._stop = director, inputs, stop
+        self._measure = measure
         self._live = [not over for over in ended]
         self._held: list[list[Element]] = [[] for _ in inputs]
         """The elements of each input's last block that were not returned yet."""
@@ -71,6 +82,7 @@ class DirectedIterator(OpIterator):
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Ends where something must be read again whose mark it needs."""
         self._last, self._turns, self._spare = [], [], 0
+        self._director.begin()
         out: list[Element] = []
         while len(out) < n and any(self._live):
             if not self._director.can_go_on():
@@ -96,6 +108,10 @@ class DirectedIterator(OpIterator):
 
         return at
 
+    def is_over(self) -> bool:
+        """Return whether everything ends before the elements that an input has just given."""
+        return False
+
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._director.close()
@@ -119,18 +135,29 @@ class DirectedIterator(OpIterator):
                 if out:
                     return False
                 self._held[turn] = self._inputs[turn].block(min(n, AHEAD))
+                if self.is_over():
+                    self._held, self._live = [[] for _ in self._live], [False] * len(self._live)
+                    return False
             if not self._held[turn]:
                 self._live[turn] = False
                 if self._stop:
                     self._live = [False] * len(self._live)
                 return True  # who is next in its place, the director says
+            try:
+                size = 1 if self._measure is None else self._measure(self._held[turn][0])
+            except ELEMENT_ERRORS:
+                if out:
+                    return False  # it is raised again, behind these
+                del self._held[turn][0]
+                raise
             out.append(self._held[turn].pop(0))
             self._last.append(turn)
             self._turns.append(self._spare + 1)
             self._spare = 0
+            self._director.done(size)
         else:
             self._spare += 1
-        self._director.done()
+            self._director.done()
         return True
 
 
@@ -193,13 +220,16 @@ class _Choices:
         self._upstream, self._count = upstream, count
         self._held: list[Element] = []
 
+    def begin(self) -> None:
+        """See `Director.begin`."""
+
     def turn(self, live: Sequence[bool]) -> int | None:  # noqa: ARG002  the choice is made
         """See `Director.turn`."""
         if not self._held:
             self._held = self._upstream.block(256)
         return self._checked(self._held[0]) if self._held else None
 
-    def done(self) -> None:
+    def done(self, size: int = 1) -> None:  # noqa: ARG002  elements count alike
         """See `Director.done`."""
         del self._held[:1]
 
@@ -278,6 +308,9 @@ class _Chance:
         self._live: tuple[bool, ...] = ()
         self._bounds = np.empty(0)
 
+    def begin(self) -> None:
+        """See `Director.begin`."""
+
     def turn(self, live: Sequence[bool]) -> int:
         """See `Director.turn`. Only datasets that are live are drawn."""
         if tuple(live) != self._live:
@@ -290,7 +323,7 @@ class _Chance:
         place = int(np.searchsorted(self._bounds, self._drawn[-1], side="right"))
         return min(place, max(i for i, alive in enumerate(live) if alive))
 
-    def done(self) -> None:
+    def done(self, size: int = 1) -> None:  # noqa: ARG002  elements count alike
         """See `Director.done`."""
         self._drawn.pop()
         self._number += 1

@@ -179,6 +179,21 @@ def changed(stages: Iterable[WeightStage], stage: WeightStage) -> tuple[WeightSt
     return (*(each for each in stages if each.begin < stage.begin), stage)
 
 
+def without(stages: Sequence[WeightStage], source: int, turn: int) -> tuple[WeightStage, ...]:
+    """Return *stages* in which *source* has no turns from *turn* on."""
+    made: list[WeightStage] = []
+    for number, stage in enumerate(stages):
+        rest = WeightStage(
+            max(stage.begin, turn),
+            tuple(0 if s == source else part for s, part in enumerate(stage.parts)),
+        )
+        if stage.begin < turn:
+            made.append(stage)
+        if number + 1 == len(stages) or stages[number + 1].begin > turn:
+            made.append(rest)
+    return tuple(made)
+
+
 def encode(stages: Iterable[WeightStage]) -> str:
     """Return *stages* as a text, which a split carries."""
     known = [(each.begin, each.parts, each.before) for each in stages]

@@ -73,7 +73,56 @@ def sampling(draw):
     )
 
 
+MIXED = Join(
+    "mixture",
+    lambda a, b: Dataset.mixture(
+        {"a": a.concatenate(Dataset.range(3)), "b": b.concatenate(Dataset.range(3))},
+        {"a": 2, "b": 1},
+        stop="drop",
+        turns_per_task=8,
+    ),
+    lambda xs, ys: None,  # its turns count elements of the index, and filters may drop some
+)
+
+
+def owed(lists, stop):
+    """The next element is of the list that is owed most; sizes are elements modulo 5."""
+    rests, parts, debts, out = [list(xs) for xs in lists], [2, 1], [0, 0], []
+    while any(parts):
+        which = 0 if parts[0] and (not parts[1] or debts[0] >= debts[1]) else 1
+        if not rests[which] and stop == "first":
+            break
+        if not rests[which]:
+            live = [0 if i == which else part for i, part in enumerate(parts)]
+            debts = [d * sum(live) // sum(parts) if part else 0 for d, part in zip(debts, live)]
+            parts = live
+            continue
+        out.append(rests[which].pop(0))
+        size = out[-1] % 5
+        debts = [d + size * part for d, part in zip(debts, parts)]
+        debts[which] -= size * sum(parts)
+    return out
+
+
+@st.composite
+def mixing_streams(draw):
+    stop = draw(st.sampled_from(["first", "drop"]))
+    return Join(
+        f"mixture({stop})",
+        lambda a, b: Dataset.mixture(
+            {"a": a.concatenate(Dataset.range(1)), "b": b.concatenate(Dataset.range(1))},
+            {"a": 2, "b": 1},
+            unit="tokens",
+            length=lambda x: x % 5,
+            stop=stop,
+        ),
+        lambda xs, ys: owed([[*xs, 0], [*ys, 0]], stop),
+    )
+
+
 JOINS = {
+    "mixture": st.just(MIXED),
+    "mixed_streams": mixing_streams(),
     "zip": st.just(ZIP),
     "concatenate": st.just(CONCATENATE),
     "choose_from_datasets": choosing(),

@@ -33,7 +33,6 @@ PIPELINES = int(os.environ.get("PIPELINES", "0"))
 
 NOT_MODELLED = {
     "window elements": "it exists only inside a run, and takes part in window and group_by_window",
-    "mixture": "not every dataset has an index; its own tests compare it with plain Python",
     "array_records": "each file starts threads of its own: a thousand pipelines would take minutes",
 }
 
