@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 from collections import Counter
 from dataclasses import replace
@@ -19,6 +21,7 @@ from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.engine.draws import Permutation
 from penstock.errors import DatasetError, FileChanged, MissingFile, StateError, TransformError
+from penstock.frames.compression import zstd_module
 from penstock.ops.internal import file_index
 from penstock.protocol.splits import Split
 from tests.ops.internal.test_file_parts import KINDS, Kind, run, write_mds
@@ -194,13 +197,45 @@ def test_columns_and_functions_stay_as_they_are(tmp_path):
     assert list(dataset.take(5).global_shuffle(seed=2)) == [str(n) for n in in_order(range(5), 2)]
 
 
+def in_two_frames(data):
+    return zstd_module().compress(data[:700]) + zstd_module().compress(data[700:])
+
+
+PACKED = {
+    "gz": gzip.compress,
+    "zst": zstd_module().compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "frames.zst": lambda data: (
+        zstd_module().compress(data[:700]) + zstd_module().compress(data[700:])
+    ),
+}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+@pytest.mark.parametrize("name", ["json_lines", "text_lines"])
+def test_compressed_lines_have_the_order_of_plain_ones(name, suffix, tmp_path):
+    kind = INDEXED[name]
+    kind.write(tmp_path / "f", range(100))
+    (tmp_path / f"f.{suffix}").write_bytes(PACKED[suffix]((tmp_path / "f").read_bytes()))
+
+    dataset = kind.make(tmp_path / f"f.{suffix}").global_shuffle(seed=4)
+
+    expected = [kind.number(each) for each in kind.make(tmp_path / "f").global_shuffle(seed=4)]
+    assert [kind.number(each) for each in dataset] == expected
+    iterator = dataset.iterator()
+    begun = [kind.number(next(iterator)) for _ in range(70)]
+    rest = [kind.number(each) for each in dataset.iterator(iterator.state())]
+    assert begun + rest == expected
+
+
 def test_what_has_no_index_is_refused_with_a_remedy(tmp_path):
-    INDEXED["json_lines"].write(tmp_path / "f", range(20))
+    INDEXED["webdataset"].write(tmp_path / "f", range(20))
     (tmp_path / "f.gz").write_bytes(gzip.compress((tmp_path / "f").read_bytes()))
     INDEXED["parquet"].write(tmp_path / "p", range(20))
 
     with pytest.raises(DatasetError, match=r"f.gz is compressed, .* use shuffle\(buffer_size\)"):
-        Dataset.json_lines(tmp_path / "f.gz").global_shuffle()
+        Dataset.webdataset(tmp_path / "f.gz").global_shuffle()
     with pytest.raises(DatasetError, match=r"parquet has no index"):
         Dataset.parquet(tmp_path / "p", filters=[("n", ">", 3)]).global_shuffle()
     with pytest.raises(MissingFile, match=rf"there is no file '{tmp_path}/none'"):

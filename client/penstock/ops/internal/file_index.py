@@ -260,9 +260,12 @@ def opened_plain(op: str, part: FilePart) -> Iterator[BinaryIO]:
 
 
 def starts_of_lines(op: str, part: FilePart) -> Index:
-    """Return the byte at which each line of the whole file *part* begins."""
+    """Return the byte at which each line of the whole file *part* begins.
+
+    Bytes of a compressed file are those of its content.
+    """
     found, at = [np.zeros(1, np.int64)], 0
-    with opened_plain(op, part) as file:
+    with decompressed(stored_file.open_part(op, part, CHUNK), GUESSED) as file:
         while data := file.read(CHUNK):
             found.append(np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + (at + 1))
             at += len(data)

@@ -38,6 +38,7 @@ class RecordReader(PartReader):
 
     def __init__(self, op: str, part: FilePart, place: Place, compression: str) -> None:
         self.part = part
+        self._op, self._compression = op, compression
         self._is_undivided = False
         self.byte, self._number = place
         self._due: Exception | None = None
@@ -133,6 +134,10 @@ class RecordReader(PartReader):
         """See `PartReader.move`."""
         self.byte, self._number = place
         self._due = None
+        if self.is_packed and self.byte < self.file.tell():
+            self.file.close()
+            raw = stored_file.open_part(self._op, self.part, CHUNK)
+            self.file = decompressed(raw, self.compression(raw, self._compression))
         self.file.seek(self.byte)
 
     def is_before(self, following: FilePart) -> bool:
