@@ -13,6 +13,7 @@ from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.types import SHARD_HINT, ShardingPolicy
 from penstock.reader.agreement import CrossTrainerCache
 from penstock.reader.distribute import distribute
+from penstock.reader.mixture_weights import set_weights
 from penstock.reader.registration import register_dataset
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "from_dataset_id",
     "register_dataset",
     "save_job",
+    "set_weights",
 ]
 
 

@@ -18,6 +18,7 @@ from penstock.graph.traversal import topological_order
 from penstock.ops.balance import BalancedRounds
 from penstock.ops.batch import Batch
 from penstock.ops.cache import Cache
+from penstock.ops.mixture import Mixture
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.repeat import Repeat
 from penstock.ops.shuffle import Shuffle
@@ -80,7 +81,9 @@ def _streams(path: str, node: Node, repeats: Repeats, group: int) -> Iterator[Sp
         align = group if _has_element_a_unit(node, units) else 1
         files = units if isinstance(units, FilePattern) else None
         units = units if isinstance(units, int) else UNLISTED
-        yield SplitProviderSpec((path,), units, files, _passes(repeats), align, repeats)
+        mixture = node.outline if isinstance(node, Mixture) else None
+        about = (units, files, _passes(repeats), align, repeats)
+        yield SplitProviderSpec((path,), *about, mixture=mixture)
     else:
         if isinstance(node, Repeat):
             repeats = (*repeats, (path, INFINITE if node.count is None else node.count))

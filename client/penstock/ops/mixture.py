@@ -28,7 +28,7 @@ from penstock.ops.internal.mixed_input import MixedInput
 from penstock.ops.internal.stretch import index_in, is_indexed
 from penstock.ops.internal.unit_cursor import Units, UnitsIterator
 from penstock.options import Options
-from penstock.protocol.definition import ENDLESS
+from penstock.protocol.definition import ENDLESS, MixtureOutline
 from penstock.protocol.mixture import Turns, WeightStage, decode
 from penstock.protocol.types import SourceSlice
 
@@ -84,6 +84,14 @@ class Mixture(Node):
         """How many turns there are, or `ENDLESS`."""
         length = self.turns().length
         return ENDLESS if length is None else length
+
+    @property
+    def outline(self) -> MixtureOutline:
+        """What a dispatcher must know to say which source a turn takes."""
+        stages = tuple(WeightStage(*each) for each in self.stages)
+        cuts = () if self.left is None else (SourceSlice(self.left.start, self.left.stop),)
+        rules = (self.stop, self.max_epochs or (), self.seed, cuts)
+        return MixtureOutline(self.names, stages, self.sizes, *rules)
 
     def source(self) -> Node:
         """See `Node.source`."""

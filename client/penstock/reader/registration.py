@@ -116,7 +116,7 @@ def find(
     name = checked_id(dataset_id)
     if given is not None:
         spec_to_bytes(given)
-    found = _run(address, seconds, lambda dispatcher: dispatcher.find_dataset(name))
+    found = call(address, seconds, lambda dispatcher: dispatcher.find_dataset(name))
     specs = None if given is None else Specs(given, given)
     if found.element_spec:
         specs = Specs(*spec_from_bytes(found.element_spec))
@@ -161,7 +161,7 @@ def _register(address: str, seconds: float, definition: Definition, asked: Regis
     from penstock.runtime.versions import versions  # noqa: PLC0415  # it loads gRPC
 
     data, mine = definition.to_bytes(), versions()
-    _run(address, seconds, lambda dispatcher: dispatcher.register_dataset(data, mine, asked))
+    call(address, seconds, lambda dispatcher: dispatcher.register_dataset(data, mine, asked))
 
 
 def _explained(
@@ -171,17 +171,22 @@ def _explained(
     if not dataset_id or type(error) is not DatasetError:
         return error
     try:
-        found = _run(address, seconds, lambda dispatcher: dispatcher.find_dataset(dataset_id))
+        found = call(address, seconds, lambda dispatcher: dispatcher.find_dataset(dataset_id))
         difference = explain_difference(Definition.from_bytes(found.definition), mine)
     except PenstockError:
         return error
     return DatasetError(f"{error}. Of the two, {difference}") if difference else error
 
 
-def _run(address: str, seconds: float, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
+def call(address: str, seconds: float, make: Callable[[DispatcherClient], Awaitable[T]]) -> T:
+    """Return what the dispatcher at *address* answers to the call that *make* makes.
+
+    Raises:
+        WaitedTooLong: when no dispatcher answers for so many *seconds*.
+    """
     # They load gRPC.
     from penstock.reader.session.line import call_dispatcher  # noqa: PLC0415
     from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
 
     with LoopThread.shared() as loop:
-        return loop.run(call_dispatcher(address, seconds, call))
+        return loop.run(call_dispatcher(address, seconds, make))

@@ -40,6 +40,7 @@ from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, statu
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
+from penstock_cluster.cli.weights import set_weights, show_weights, weights_of
 from penstock_cluster.demo.__main__ import main as run_demo
 from penstock_health.probe import probe
 
@@ -279,6 +280,36 @@ def jobs(
         print(jobs_json(target))  # noqa: T201  as it is, not as rich would fold it
     else:
         show_jobs(target)
+
+
+@app.command()
+@explained
+def weights(
+    ctx: typer.Context,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TARGET] JOB [SOURCE=WEIGHT]...",
+            help=f"{DISPATCHER}; then the name of the job; then a weight for each source",
+        ),
+    ],
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, help="turn from which they hold; by default the first possible one"),
+    ] = None,
+) -> None:
+    """Show the shares of a job's mixture, or change them while the job runs."""
+    pairs = [word for word in places if "=" in word]
+    *before, job = [word for word in places if "=" not in word] or [""]
+    if not job:
+        ctx.fail("give JOB, the name of a job")
+    if at is not None and not pairs:
+        ctx.fail("--at is for new weights: give SOURCE=WEIGHT for each source")
+    target, _ = split_places(ctx, before)
+    if pairs:
+        set_weights(target, job, weights_of(pairs), at)
+    else:
+        show_weights(target, job)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Grid, more_of, spoken
 from penstock_cluster.cli.look import Look, state_of
+from penstock_cluster.cli.mixture_details import mixture_details
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
 
 MOST_NAMED = 8
@@ -51,6 +52,7 @@ def pass_details(it: IterationStats, now: Look, most: int | None) -> Iterator[Re
     yield from _errors(it)
     yield from _rounds(it)
     yield from _trainers(it)
+    yield from mixture_details(it)
 
 
 def _errors(it: IterationStats) -> Iterator[Text]:

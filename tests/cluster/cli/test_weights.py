@@ -1,0 +1,90 @@
+"""`penstock weights`: shows the shares of a job's mixture, and changes them while it runs."""
+
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import ConfigError
+from penstock_cluster.cli import weights
+from penstock_cluster.cli.app import main
+
+
+def mixture():
+    web, code = Dataset.range(1000), Dataset.range(1000, 2000)
+    return Dataset.mixture({"web": web, "code": code}, {"web": 3, "code": 1}, turns_per_task=16)
+
+
+@pytest.fixture
+def job(one_worker, request):
+    """The target and the name of a job that is being read."""
+    name = request.node.name
+    dataset = (
+        mixture().take(5000).distribute("distributed_epoch", one_worker.target, name, ordered=True)
+    )
+    with iter(dataset) as elements:
+        next(elements)
+        yield one_worker.target, name
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Runs the command in this process."""
+
+    def run(*args):
+        monkeypatch.setattr("sys.argv", ["penstock", "weights", *args])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
+
+    return run
+
+
+def test_pairs_change_the_weights_and_none_shows_them(job, called):
+    code, out, _ = called(*job, "web=0.5", "code=0.5")
+    assert code == 0
+    turn = int(out.split()[-2])
+    assert out == f"the weights hold from turn {turn} on\n"
+
+    code, out, _ = called(*job)
+    assert code == 0
+    assert "50.0 %" in out
+    assert "75.0 % / 7" in out
+    assert f"{turn:,}" in out
+
+
+def test_a_turn_that_tasks_have_is_an_error_that_names_the_first_possible_one(job, called):
+    code, _, err = called(*job, "web=1", "--at", "0")
+
+    assert code == 2
+    assert "tasks have the turns before" in err
+
+
+def test_the_target_may_come_from_the_environment(job, called, monkeypatch):
+    target, name = job
+    monkeypatch.setenv("PENSTOCK_TARGET", target)
+
+    assert called(name, "web=1")[0] == 0
+
+
+def test_a_job_that_reads_no_mixture_is_named(one_worker, request, called):
+    name = request.node.name
+    numbers = Dataset.range(100).distribute("distributed_epoch", one_worker.target, name)
+    with iter(numbers) as elements:
+        next(elements)
+        code, _, err = called(one_worker.target, name)
+
+    assert code != 0
+    assert "reads no mixture now" in err
+
+
+@pytest.mark.parametrize("args", [[], ["web=1"], ["localhost:1", "job", "--at", "5"]])
+def test_a_call_without_a_job_or_weights_is_a_usage_error(args, called, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_TARGET", "localhost:1")
+
+    assert called(*args)[0] == 2
+
+
+def test_words_that_are_no_weights_are_named():
+    assert weights.weights_of(["web=0.5", "a=b=2"]) == {"web": 0.5, "a=b": 2.0}
+    with pytest.raises(ConfigError, match="'web=much' is no weight"):
+        weights.weights_of(["web=much"])
