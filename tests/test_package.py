@@ -121,6 +121,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "from_dataset_id",
                 "register_dataset",
                 "save_job",
+                "set_weights",
             ],
         ),
         (penstock_dispatcher, ["DispatchServer", "DispatcherConfig"]),
