@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO, ClassVar, TypeAlias, cast
@@ -36,6 +36,7 @@ from penstock.ops.internal.file_parts import (
     RefusalError,
 )
 from penstock.ops.internal.tar import BadTarError, TarMember, members
+from penstock.ops.internal.tar_index import listed
 from penstock.ops.map import Map
 from penstock.reference import Reference
 from penstock.runtime.interrupts import is_interrupt
@@ -221,15 +222,22 @@ def _keyed(name: str) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=32)
-def _samples(name: str, _version: str) -> NDArray[np.int64]:
-    """Return where each sample of a local archive begins: 8 bytes a sample. Reads headers only."""
-    starts, key = list[int](), None
+def _samples(name: str, version: str) -> NDArray[np.int64]:
+    """Return where each sample of an archive begins: 8 bytes a sample. Reads headers only."""
+    by_index = listed(FilePart(name, version=version))
+    if by_index is not None:
+        return _starts(by_index)
     with stored_file.open_file(name, _HEADERS) as file:
-        for member in members(file, 0):
-            found = _keyed(member.name)
-            if found is not None and found[0] != key:
-                key = found[0]
-                starts.append(member.header)
+        return _starts(members(file, 0))
+
+
+def _starts(found: Iterable[TarMember]) -> NDArray[np.int64]:
+    starts, key = list[int](), None
+    for member in found:
+        keyed = _keyed(member.name)
+        if keyed is not None and keyed[0] != key:
+            key = keyed[0]
+            starts.append(member.header)
     return np.array(starts, np.int64)
 
 
