@@ -38,16 +38,12 @@ class Arrangement(ABC):
         """How many elements must come, at least, before a group leaves."""
 
     @abstractmethod
-    def put(self, element: Element, cost: float, place: InputPosition) -> None:
-        """Take in an element."""
-
-    def leaves_before(self, cost: float) -> int | None:  # noqa: ARG002  most look back only
-        """Return the group that leaves before an element of this *cost* is taken in, if any."""
-        return None
+    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
+        """Take in an element. Return the group that leaves now, if any; the caller removes it."""
 
     @abstractmethod
     def due(self) -> int | None:
-        """Return the group that leaves now, if any; the caller removes it."""
+        """Return another group that leaves before the next element is taken in, if any."""
 
     @abstractmethod
     def rest(self) -> int | None:
@@ -67,24 +63,30 @@ class BestFit(Arrangement):
     def __init__(self, capacity: int, buffer: int) -> None:
         super().__init__()
         self._capacity, self._buffer = capacity, buffer
-        self._bins = OpenBins(capacity)
-        self._full: int | None = None
+        self._bins = OpenBins()
+        self._full: list[int] = []
+        """Packs that were full when a state was taken."""
 
     @property
     def wanted(self) -> int:
         """See `Arrangement.wanted`."""
         return self._buffer + 1 - self.held.count
 
-    def put(self, element: Element, cost: Any, place: InputPosition) -> None:
+    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
         """See `Arrangement.put`."""
-        key, free = self._bins.tightest(cost) or (place.number, self._capacity)
-        self.held.add(GroupedElement(key, self._capacity, place), element)
-        self._open(key, free - cost)
+        bins, capacity = self._bins, self._capacity
+        key, free = bins.tightest(cost) or (place.number, capacity)
+        self.held.add(GroupedElement(key, capacity, place), element)
+        if free == cost:
+            return key
+        bins.add(key, free - cost)
+        return self.rest() if self.held.count > self._buffer else None
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
-        key, self._full = self._full, None
-        return self.rest() if key is None and self.held.count > self._buffer else key
+        if self._full:
+            return self._full.pop()
+        return self.rest() if self.held.count > self._buffer else None
 
     def rest(self) -> int | None:
         """See `Arrangement.rest`."""
@@ -94,52 +96,50 @@ class BestFit(Arrangement):
     def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
         """See `Arrangement.restore`."""
         for key, used in _by_last_change(costs).items():
-            self._open(key, self._capacity - used)
-
-    def _open(self, key: int, free: int) -> None:
-        if free:
-            self._bins.add(key, free)
-        else:
-            self._full = key
+            if used < self._capacity:
+                self._bins.add(key, self._capacity - used)
+            else:
+                self._full.append(key)
 
 
 class NextFit(Arrangement):
-    """Packs of consecutive elements: one leaves before an element that does not fit any more."""
+    """Packs of consecutive elements: one leaves as soon as an element does not fit any more."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
         self._capacity = capacity
-        self._key, self._used = 0, 0
+        self._keys: deque[int] = deque()
+        """The packs that are here: the last one is open."""
+        self._used = 0
 
     @property
     def wanted(self) -> int:
         """See `Arrangement.wanted`."""
         return 1
 
-    def put(self, element: Element, cost: Any, place: InputPosition) -> None:
+    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
         """See `Arrangement.put`."""
-        if not self._used:
-            self._key = place.number
-        self.held.add(GroupedElement(self._key, self._capacity, place), element)
+        fits = self._used + cost <= self._capacity
+        if not fits or not self._keys:
+            self._keys.append(place.number)
+            self._used = 0
         self._used += cost
-
-    def leaves_before(self, cost: float) -> int | None:
-        """See `Arrangement.leaves_before`."""
-        return self.rest() if self._used + cost > self._capacity else None
+        self.held.add(GroupedElement(self._keys[-1], self._capacity, place), element)
+        return self.due()
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
-        return self.rest() if self._used == self._capacity else None
+        return self._keys.popleft() if len(self._keys) > 1 else None
 
     def rest(self) -> int | None:
         """See `Arrangement.rest`."""
-        used, self._used = self._used, 0
-        return self._key if used else None
+        return self._keys.popleft() if self._keys else None
 
     def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
         """See `Arrangement.restore`."""
         for key, used in _by_last_change(costs).items():
-            self._key, self._used = key, used
+            self._keys.append(key)
+            self._used = used
 
 
 class Windows(Arrangement):
@@ -161,10 +161,11 @@ class Windows(Arrangement):
         """See `Arrangement.wanted`."""
         return self._size - self.held.count
 
-    def put(self, element: Element, cost: float, place: InputPosition) -> None:
+    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
         """See `Arrangement.put`."""
         self._costs.append(cost)
         self.held.add(GroupedElement(0, self._size, place), element)
+        return self.due()
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
@@ -325,18 +326,19 @@ class ArrangingIterator(OpIterator):
         None is the end; or, without *wait*, that the input must be read. After an error nothing has
         changed.
         """
-        key = self._leaving
-        if key is None:
-            key = self._leaving = self._arrangement.due()
-        if key is None and not self._inputs and not self._ended:
+        if self._leaving is None:
+            self._leaving = self._arrangement.due()
+        if self._leaving is None and not self._inputs and not self._ended:
             if not wait:
                 return None
             self._read(n)
-        if key is None and self._inputs:
-            return self._take_in()
-        if key is None:
-            key = self._leaving = self._arrangement.rest()
-        return None if key is None else self._leave(key)
+        if self._leaving is None and (piece := self._take_in()) is not None:
+            return [piece]
+        if self._leaving is None and self._ended:
+            self._leaving = self._arrangement.rest()
+        if self._leaving is not None:
+            return self._leave(self._leaving)
+        return None if self._ended else []
 
     def _read(self, n: int) -> None:
         """Read a block of the input."""
@@ -348,24 +350,29 @@ class ArrangingIterator(OpIterator):
             raise
         self._ended = not self._inputs
 
-    def _take_in(self) -> list[Element]:
-        """Take in the next element, unless an output comes first; return that output."""
-        element, place = self._inputs[0]
-        whole, cost = self._intake.measure(element, place.number)
-        if (piece := self._pieces) < whole:
-            made = self._intake.whole(element, piece)
-            self._befores.append(self._place())
-            self._pieces = piece + 1
-            if cost is None and self._pieces == whole:
-                self._next_input()
-            return [made]
-        if cost is not None:
-            self._leaving = self._arrangement.leaves_before(cost)
-            if self._leaving is not None:
-                return []
-            self._arrangement.put(self._intake.left(element, whole), cost, place)
-        self._next_input()
-        return []
+    def _take_in(self) -> Element | None:
+        """Take in elements until a group leaves; or return the next whole piece of one."""
+        inputs, measure, left = self._inputs, self._intake.measure, self._intake.left
+        put = self._arrangement.put
+        while inputs:
+            element, place = inputs[0]
+            whole, cost = measure(element, place.number)
+            if self._pieces < whole:
+                return self._cut(element, whole, nothing_left=cost is None)
+            self._next_input()
+            if cost is not None:
+                self._leaving = put(left(element, whole), cost, place)
+                if self._leaving is not None:
+                    break
+        return None
+
+    def _cut(self, element: Element, whole: int, *, nothing_left: bool) -> Element:
+        made = self._intake.whole(element, self._pieces)
+        self._befores.append(self._place())
+        self._pieces += 1
+        if nothing_left and self._pieces == whole:
+            self._next_input()
+        return made
 
     def _next_input(self) -> None:
         self._inputs.popleft()

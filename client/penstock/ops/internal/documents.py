@@ -107,8 +107,9 @@ class Documents:
         total, counting = len(made[name]), self._counting
         if len(counting) <= total:
             counting = self._counting = np.arange(2 * total, dtype=np.int32)
-        segments = counting[1 : len(pieces) + 1].repeat(lengths)
-        positions = counting[:total] - stops[:-1].repeat(lengths)
+        counts = np.array(lengths)
+        segments = counting[1 : len(pieces) + 1].repeat(counts)
+        positions = counting[:total] - stops[:-1].repeat(counts)
         if self._pad is not None:
             made = {
                 name: self._padded(column, self._pad if name == self._name else 0)

@@ -61,17 +61,13 @@ class Groups:
     def __init__(self) -> None:
         self.elements: dict[int, list[Element]] = {}
         self._last: dict[int, GroupedElement] = {}
-        self._held = 0
+        self.count = 0
+        """How many elements are held."""
         self._log: list[GroupedElement | int] = []
         """Elements that arrived, and keys of groups that were removed; entries are only added."""
 
     def __bool__(self) -> bool:
         return bool(self.elements)
-
-    @property
-    def count(self) -> int:
-        """How many elements are held."""
-        return self._held
 
     def size(self, key: int) -> int | None:
         """Return how many elements make the group of *key* full, if there is one."""
@@ -84,19 +80,22 @@ class Groups:
 
     def add(self, arrival: GroupedElement, element: Element) -> bool:
         """Take in an element; return True if its group is full."""
-        group = self.elements.setdefault(arrival.key, [])
+        key = arrival.key
+        group = self.elements.get(key)
+        if group is None:
+            group = self.elements[key] = []
         group.append(element)
-        self._last[arrival.key] = arrival
+        self._last[key] = arrival
         self._log.append(arrival)
-        self._held += 1
+        self.count += 1
         return len(group) >= arrival.size
 
     def remove(self, key: int) -> None:
         """Remove a group."""
-        self._held -= len(self.elements.pop(key))
+        self.count -= len(self.elements.pop(key))
         del self._last[key]
         self._log.append(key)
-        if len(self._log) > 2 * self._held + _LOG:
+        if len(self._log) > 2 * self.count + _LOG:
             self._log = list(_left(self._log))  # a new list: marks keep the old one
 
     def mark(self) -> Callable[[], list[GroupedElement]]:

@@ -1,84 +1,44 @@
 """Where documents of given lengths go: pure decisions, without the documents.
 
-Packs are *bins* of one capacity. The free space of all bins is kept in a set of bits, so the
-tightest bin that fits is found in constant time.
+Packs are *bins* of one capacity. The free spaces of all bins are a sorted list: a bisection finds
+the tightest bin that fits.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Sequence
-
-_WORD = 512
-
-
-class FreeSpaces:
-    """A set of integers from 0 to *most*; finds the smallest that is large enough.
-
-    Each word holds `_WORD` members, and one integer says which words have any.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._words = [0] * (most // _WORD + 1)
-        self._used = 0
-
-    def add(self, space: int) -> None:
-        """Add a member."""
-        word, bit = divmod(space, _WORD)
-        self._words[word] |= 1 << bit
-        self._used |= 1 << word
-
-    def remove(self, space: int) -> None:
-        """Remove a member."""
-        word, bit = divmod(space, _WORD)
-        self._words[word] &= ~(1 << bit)
-        if not self._words[word]:
-            self._used &= ~(1 << word)
-
-    def at_least(self, space: int) -> int | None:
-        """Return the smallest member of at least *space*; None if there is none."""
-        word, bit = divmod(space, _WORD)
-        if word >= len(self._words):
-            return None
-        if found := self._words[word] >> bit:
-            return space + _lowest(found)
-        if not (more := self._used >> (word + 1)):
-            return None
-        word += 1 + _lowest(more)
-        return word * _WORD + _lowest(self._words[word])
-
-
-def _lowest(bits: int) -> int:
-    """Return the number of the lowest bit that is set."""
-    return (bits & -bits).bit_length() - 1
 
 
 class OpenBins:
     """Bins with free space, by key. Among bins with equal space, the longest unchanged is first."""
 
-    def __init__(self, capacity: int) -> None:
-        self._spaces = FreeSpaces(capacity)
-        self._keys: dict[int, deque[int]] = {}
+    def __init__(self) -> None:
+        self._spaces: list[int] = []
+        """The free spaces that bins have, each once, in rising order."""
+        self._keys: dict[int, list[int]] = {}
         """The bins by their free space, longest unchanged first."""
 
     def add(self, key: int, free: int) -> None:
         """Add a bin with *free* space, or add it again after `tightest` removed it."""
         keys = self._keys.get(free)
-        if keys is None:
-            keys = self._keys[free] = deque()
-            self._spaces.add(free)
-        keys.append(key)
+        if keys is not None:
+            keys.append(key)
+            return
+        self._keys[free] = [key]
+        self._spaces.insert(bisect_left(self._spaces, free), free)
 
     def tightest(self, length: int) -> tuple[int, int] | None:
         """Remove the fullest bin in which *length* fits; return its key and its free space."""
-        free = self._spaces.at_least(length)
-        if free is None:
+        spaces = self._spaces
+        i = bisect_left(spaces, length)
+        if i == len(spaces):
             return None
+        free = spaces[i]
         keys = self._keys[free]
-        key = keys.popleft()
+        key = keys.pop(0)
         if not keys:
-            del self._keys[free]
-            self._spaces.remove(free)
+            del self._keys[free], spaces[i]
         return key, free
 
 
