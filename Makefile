@@ -153,7 +153,7 @@ drawing: $(READY)  ## draw docs/images/packages.svg from the imports
 bench: $(READY)  ## run the benchmarks, one question a file
 	$(BIN)/python -m benchmarks all
 
-PEERS := tensorflow torch grain ray mosaic
+PEERS := tensorflow torch grain ray mosaic trl
 .venv-peers-%/.ready: benchmarks/peers/requirements-%.txt
 	$(PYTHON) -m venv .venv-peers-$*
 	.venv-peers-$*/bin/python -m pip install --quiet --requirement $<

@@ -100,6 +100,7 @@ TRIED_THROUGH = {
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
     # What operators share is tried through them, at every state.
+    "penstock.ops.internal.arrangements": "ops/test_pack.py",
     "penstock.ops.internal.arranging": "ops/test_pack.py",
     "penstock.ops.internal.documents": "ops/test_pack.py",
     "penstock.ops.internal.packing": "ops/test_pack.py",

@@ -20,7 +20,8 @@ from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
 from penstock.ops.group_by_window import shown
-from penstock.ops.internal.arranging import ArrangingIterator, Windows
+from penstock.ops.internal.arrangements import Windows
+from penstock.ops.internal.arranging import ArrangingIterator
 from penstock.ops.internal.documents import Documents
 from penstock.ops.internal.packing import in_even_rounds
 from penstock.options import check_count

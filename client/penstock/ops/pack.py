@@ -16,12 +16,8 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
-from penstock.ops.internal.arranging import (
-    Arrangement,
-    ArrangingIterator,
-    BestFit,
-    Windows,
-)
+from penstock.ops.internal.arrangements import Arrangement, BestFit, Windows
+from penstock.ops.internal.arranging import ArrangingIterator
 from penstock.ops.internal.documents import (
     DocumentIntake,
     Documents,

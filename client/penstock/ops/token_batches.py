@@ -11,7 +11,8 @@ from typing import ClassVar
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.graph.node import Node
-from penstock.ops.internal.arranging import ArrangingIterator, NextFit
+from penstock.ops.internal.arrangements import NextFit
+from penstock.ops.internal.arranging import ArrangingIterator
 from penstock.ops.internal.documents import (
     DocumentIntake,
     Documents,

@@ -1,7 +1,6 @@
 """What `pack`, `token_batches` and `balance` share: elements wait until their groups leave.
 
-An `Arrangement` decides the group of each element, and which group leaves next. It is told how much
-each element costs (its tokens, or what the user's function says), and never looks at elements.
+An `Arrangement` decides which group leaves, see `penstock.ops.internal.arrangements`.
 
 State: ``[groups, parts, pieces]``. The first two describe the elements that wait, by their numbers,
 see `penstock.ops.internal.group_buffer`. Of the next element of the input, *pieces* whole pieces
@@ -10,197 +9,18 @@ have left already.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import StateError
 from penstock.graph.node import Node
-from penstock.ops.internal.group_buffer import GroupedElement, Groups, InputPosition
+from penstock.ops.internal.arrangements import Arrangement
+from penstock.ops.internal.group_buffer import GroupedElement
 from penstock.ops.internal.group_input import Slot, group_input
-from penstock.ops.internal.packing import OpenBins
-
-
-class Arrangement(ABC):
-    """Decides which elements leave together, and when."""
-
-    def __init__(self) -> None:
-        self.held = Groups()
-        """The elements that wait."""
-
-    @property
-    @abstractmethod
-    def wanted(self) -> int:
-        """How many elements must come, at least, before a group leaves."""
-
-    @abstractmethod
-    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
-        """Take in an element. Return the group that leaves now, if any; the caller removes it."""
-
-    @abstractmethod
-    def due(self) -> int | None:
-        """Return another group that leaves before the next element is taken in, if any."""
-
-    @abstractmethod
-    def rest(self) -> int | None:
-        """Return a group that leaves at the end of the input; the caller removes it."""
-
-    @abstractmethod
-    def restore(self, costs: Sequence[tuple[GroupedElement, float]]) -> None:
-        """Continue with the elements that `held` has, in the input's order with their costs."""
-
-
-class BestFit(Arrangement):
-    """Packs of at most *capacity*: each element goes into the fullest pack in which it fits.
-
-    A pack leaves when it is full. If more than *buffer* elements wait, the fullest one leaves.
-    """
-
-    def __init__(self, capacity: int, buffer: int) -> None:
-        super().__init__()
-        self._capacity, self._buffer = capacity, buffer
-        self._bins = OpenBins()
-        self._full: list[int] = []
-        """Packs that were full when a state was taken."""
-
-    @property
-    def wanted(self) -> int:
-        """See `Arrangement.wanted`."""
-        return self._buffer + 1 - self.held.count
-
-    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
-        """See `Arrangement.put`."""
-        bins, capacity = self._bins, self._capacity
-        key, free = bins.tightest(cost) or (place.number, capacity)
-        self.held.add(GroupedElement(key, capacity, place), element)
-        if free == cost:
-            return key
-        bins.add(key, free - cost)
-        return self.rest() if self.held.count > self._buffer else None
-
-    def due(self) -> int | None:
-        """See `Arrangement.due`."""
-        if self._full:
-            return self._full.pop()
-        return self.rest() if self.held.count > self._buffer else None
-
-    def rest(self) -> int | None:
-        """See `Arrangement.rest`."""
-        fullest = self._bins.tightest(0)
-        return None if fullest is None else fullest[0]
-
-    def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
-        """See `Arrangement.restore`."""
-        for key, used in _by_last_change(costs).items():
-            if used < self._capacity:
-                self._bins.add(key, self._capacity - used)
-            else:
-                self._full.append(key)
-
-
-class NextFit(Arrangement):
-    """Packs of consecutive elements: one leaves as soon as an element does not fit any more."""
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__()
-        self._capacity = capacity
-        self._keys: deque[int] = deque()
-        """The packs that are here: the last one is open."""
-        self._used = 0
-
-    @property
-    def wanted(self) -> int:
-        """See `Arrangement.wanted`."""
-        return 1
-
-    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
-        """See `Arrangement.put`."""
-        fits = self._used + cost <= self._capacity
-        if not fits or not self._keys:
-            self._keys.append(place.number)
-            self._used = 0
-        self._used += cost
-        self.held.add(GroupedElement(self._keys[-1], self._capacity, place), element)
-        return self.due()
-
-    def due(self) -> int | None:
-        """See `Arrangement.due`."""
-        return self._keys.popleft() if len(self._keys) > 1 else None
-
-    def rest(self) -> int | None:
-        """See `Arrangement.rest`."""
-        return self._keys.popleft() if self._keys else None
-
-    def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
-        """See `Arrangement.restore`."""
-        for key, used in _by_last_change(costs).items():
-            self._keys.append(key)
-            self._used = used
-
-
-class Windows(Arrangement):
-    """Groups within a window of *size* elements, which all leave before the next window.
-
-    *divide* returns the number of each element's group, by the costs of all. Groups leave in the
-    order of their numbers. While a window is filled, its elements have the key 0.
-    """
-
-    def __init__(self, size: int, divide: Callable[[list[Any]], list[int]]) -> None:
-        super().__init__()
-        self._size, self._divide = size, divide
-        self._costs: list[float] = []
-        self._leaving: deque[int] = deque()
-        """The keys of the groups of a full window that are still here."""
-
-    @property
-    def wanted(self) -> int:
-        """See `Arrangement.wanted`."""
-        return self._size - self.held.count
-
-    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
-        """See `Arrangement.put`."""
-        self._costs.append(cost)
-        self.held.add(GroupedElement(0, self._size, place), element)
-        return self.due()
-
-    def due(self) -> int | None:
-        """See `Arrangement.due`."""
-        if len(self._costs) >= self._size:
-            self._close_window()
-        return self._leaving.popleft() if self._leaving else None
-
-    def rest(self) -> int | None:
-        """See `Arrangement.rest`."""
-        if self._costs:
-            self._close_window()
-        return self.due()
-
-    def restore(self, costs: Sequence[tuple[GroupedElement, float]]) -> None:
-        """See `Arrangement.restore`."""
-        if 0 in self.held.elements:
-            self._costs = [cost for _, cost in costs]
-        else:
-            self._leaving = deque(sorted(self.held.elements))
-
-    def _close_window(self) -> None:
-        groups, held = self._divide(self._costs), self.held
-        arrivals, elements = held.mark()(), held.elements[0]
-        held.remove(0)
-        for group, arrival, element in zip(groups, arrivals, elements, strict=True):
-            held.add(GroupedElement(group + 1, arrival.size, arrival.place), element)
-        self._costs, self._leaving = [], deque(sorted(held.elements))
-
-
-def _by_last_change(costs: Iterable[tuple[GroupedElement, Any]]) -> dict[int, Any]:
-    """Return the cost of each group, in the order in which their last elements came."""
-    used: dict[int, Any] = {}
-    for arrival, cost in costs:
-        used[arrival.key] = used.pop(arrival.key, 0) + cost
-    return used
 
 
 class Intake(Protocol):

@@ -1,0 +1,152 @@
+"""How much padding do packs have, what does a document cost, and what does balance save?
+
+Documents are the files of Python's standard library, their paragraphs, and 100,000 documents with
+lengths as in web text. Peers pack the same documents in processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from contests import ROOT, python_of
+from measure import Figure, in_turn, show
+from numpy.typing import NDArray
+
+from penstock import Dataset
+
+sys.path.insert(0, str(ROOT / "benchmarks/peers"))
+
+from documents import CAPACITY, lengths, tokens
+
+PEERS = ("trl", "grain")
+RANKS = 4
+MOST = 20_000
+"""Documents whose padding is measured: the model of first fit is slow."""
+
+
+def padding(of: Sequence[int], method: str) -> float:
+    """Return the share of padding in packs, in per cent."""
+    packs = sum(1 for _ in _packs(tokens(of), method))
+    return 100 * (1 - sum(of) / (CAPACITY * packs))
+
+
+def first_fit(of: Sequence[int], buffer: int = 1024) -> float:
+    """Return the same for first fit with as many documents that may wait, in plain Python."""
+    open_bins: list[list[int]] = []
+    packs = held = 0
+    for length in of:
+        whole, left = divmod(length, CAPACITY) if length > CAPACITY else (0, length)
+        packs += whole
+        if not left:
+            continue
+        for one in open_bins:
+            if one[0] >= left:
+                break
+        else:
+            one = [CAPACITY, 0]
+            open_bins.append(one)
+        one[0] -= left
+        one[1] += 1
+        held += 1
+        if not one[0] or held > buffer:
+            fullest = min(open_bins, key=lambda each: each[0])
+            open_bins.remove(fullest)
+            packs, held = packs + 1, held - fullest[1]
+    return 100 * (1 - sum(of) / (CAPACITY * (packs + len(open_bins))))
+
+
+def _packs(documents: list[NDArray[np.int32]], method: str) -> Dataset:
+    return Dataset.from_sequence(documents).pack(CAPACITY, field=None, method=method)
+
+
+def ours(documents: list[NDArray[np.int32]], method: str) -> float:
+    """Return the microseconds of processor time that a document costs."""
+    began = time.process_time()
+    for _ in _packs(documents, method):
+        pass
+    return 1e6 * (time.process_time() - began) / len(documents)
+
+
+def theirs(peer: str, number: int) -> float:
+    """Return the same for a peer, which says it itself."""
+    command = [str(python_of(peer)), str(ROOT / f"benchmarks/peers/{peer}_packing.py"), str(number)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(ran.stdout.splitlines()[-1])["microseconds"])
+
+
+def steps(balanced: bool, documents: list[NDArray[np.int32]]) -> float:
+    """Return the steps a second of ranks that wait for each other, at a cost of L²: no processes.
+
+    A token costs a nanosecond for each token of its document.
+    """
+    dataset = Dataset.from_sequence(documents)
+    if balanced:
+        dataset = dataset.balance(RANKS, cost=lambda document: float(len(document)) ** 2)
+    costs = np.array([float(len(document)) ** 2 for document in dataset])
+    rounds = costs[: len(costs) // RANKS * RANKS].reshape(-1, RANKS)
+    return len(rounds) / (1e-9 * rounds.max(1).sum())
+
+
+def imbalance(ranks: int, documents: list[NDArray[np.int32]], *, balanced: bool) -> float:
+    """Return how much longer the longest document of a round is than the mean."""
+    dataset = Dataset.from_sequence(documents)
+    found = [len(x) for x in (dataset.balance(ranks) if balanced else dataset)]
+    rounds = np.array(found[: len(found) // ranks * ranks]).reshape(-1, ranks)
+    return float(rounds.max(1).sum() / rounds.mean(1).sum())
+
+
+def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
+    """Measure everything."""
+    out: list[Figure] = []
+    for name, all_of in lengths(number).items():
+        of = all_of[:MOST]
+        values = [
+            ("best fit", padding(of, "best_fit")),
+            ("first fit", first_fit(of)),
+            ("first fit decreasing", padding(of, "first_fit_decreasing")),
+            ("concat", padding(of, "concat")),
+        ]
+        out += [Figure(f"padding, {name}: {how}", x, x, x, "%") for how, x in values]
+    documents = tokens(lengths(number)["web text"])
+    there = [one for one in PEERS if peers and python_of(one).exists()]
+    candidates: list[tuple[str, Callable[[], float]]] = [
+        ("a document: Penstock, best fit", partial(ours, documents, "best_fit")),
+        ("a document: Penstock, concat", partial(ours, documents, "concat")),
+        *((f"a document: {_NAMES[one]}", partial(theirs, one, number)) for one in there),
+    ]
+    out += in_turn(candidates, "µs", runs)
+    unbalanced = steps(False, documents)
+    for name, x in (("as they come", unbalanced), ("balanced", steps(True, documents))):
+        ratio = None if name == "as they come" else x / unbalanced
+        out.append(Figure(f"steps of four ranks, cost L²: {name}", x, x, x, "steps/s", ratio))
+    for name, balanced in (("as they come", False), ("balanced", True)):
+        x = imbalance(8, documents, balanced=balanced)
+        out.append(Figure(f"longest / mean of eight ranks: {name}", x, x, x, ""))
+    return out
+
+
+_NAMES = {"trl": "TRL, pack_dataset (bfd)", "grain": "Grain, BestFitPackIterDataset"}
+
+
+def main() -> None:
+    """Run it."""
+    question = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=question)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--runs", type=int, default=5, help="counted turns of each candidate")
+    parser.add_argument("--peers", action="store_true", help="ask peers, too")
+    parser.add_argument("--quick", action="store_true", help="two turns with fewer documents")
+    options = parser.parse_args()
+    runs, number = (2, 10_000) if options.quick else (options.runs, 100_000)
+    show(question, figures(runs, number, peers=options.peers), options.json)
+
+
+if __name__ == "__main__":
+    main()
