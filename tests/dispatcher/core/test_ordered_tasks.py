@@ -12,9 +12,10 @@ from penstock_dispatcher.core.events import (
 )
 from penstock_dispatcher.core.facts import TaskDone
 from penstock_dispatcher.core.ordered_tasks import AHEAD as AHEAD_OF_EACH
-from penstock_dispatcher.core.ordered_tasks import OPEN
+from penstock_dispatcher.core.ordered_tasks import OPEN, OPEN_OF_MIXTURE
 from penstock_dispatcher.core.slots import ORDERED as AT_WORK
 from tests.dispatcher.core.driver import VERSIONS
+from tests.dispatcher.core.mixed import Mixed, outline
 from tests.dispatcher.core.one_order import World
 from tests.openings import opening
 
@@ -70,6 +71,18 @@ def test_but_there_is_a_bound_to_that_too(monkeypatch):
 
     assert OPEN > 12
     assert len(world.tasks) == 12
+
+
+def test_of_a_mixture_readers_are_behind_by_few_tasks_so_that_new_weights_hold_soon():
+    world = Mixed(outline(length=10_000))
+    for _ in range(20):
+        for name in ahead(world):
+            world.sends(name)
+
+    assert len(world.tasks) == OPEN_OF_MIXTURE * AT_WORK
+    assert world.sets(web=1) == len(world.tasks) * 10
+    world.finishes_first()
+    assert len(world.tasks) == OPEN_OF_MIXTURE * AT_WORK
 
 
 def test_the_next_task_goes_where_fewest_are_being_made():

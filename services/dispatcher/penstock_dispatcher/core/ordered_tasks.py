@@ -22,6 +22,9 @@ AHEAD = 2
 OPEN = 1024
 """How many there are for each worker in all: operators behind readers may have some of each."""
 
+OPEN_OF_MIXTURE = 4
+"""How many there are for each one at work of a mixture: new weights hold after the last of them."""
+
 GRAIN = 0.5
 """About how many seconds of a worker's time a task takes: its start and end cost milliseconds."""
 
@@ -49,7 +52,7 @@ def create(
         ctx.commit(SplitsGranted(task, 0, splits))
         ctx.counts.splits += 1
         ctx.soft_state.paces[name].begin(task, sum(map(len, splits)), now)
-    if len(iteration.tasks) >= OPEN * workers:
+    if _is_full(iteration, *here):
         ctx.soft_state.full.add(name)
 
 
@@ -122,11 +125,18 @@ def busy(ctx: DecisionContext, iteration: IterationRecord) -> list[WorkerId]:
 
 
 def _is_wanted(ctx: DecisionContext, iteration: IterationRecord, workers: int, wanted: int) -> bool:
-    if iteration.broken or len(iteration.tasks) >= OPEN * workers:
+    if iteration.broken or _is_full(iteration, workers, wanted):
         return False
     at_work = sum(not _ended(ctx, name) for name in iteration.tasks)
     unread = sum(not _all_sent(ctx, name) for name in iteration.tasks)
     return at_work < wanted and unread < AHEAD * wanted
+
+
+def _is_full(iteration: IterationRecord, workers: int, wanted: int) -> bool:
+    """Return whether readers must be done with a task before there is another one."""
+    is_mixture = any(provider.mixture is not None for provider in iteration.providers)
+    most = OPEN_OF_MIXTURE * max(wanted, workers) if is_mixture else OPEN * workers
+    return len(iteration.tasks) >= most
 
 
 def _ended(ctx: DecisionContext, name: TaskId) -> bool:
