@@ -1,10 +1,12 @@
 import io
+import time
 from random import Random
 
 import pytest
 
 from penstock.storage import ranged_file
 from penstock.storage.ranged_file import RangedFile, expect, has_ranges, piece
+from penstock.storage.read_ahead import FIRST, LEAST, MOST
 from tests.storage.stand_in import tag
 
 DATA = Random(3).randbytes(100_000)
@@ -28,6 +30,27 @@ def test_a_file_is_its_bytes_in_pieces_that_are_asked_for_once(bucket):
 
     assert bucket.seen["GET"] == -(-len(DATA) // 8192)
     assert bucket.sent == len(DATA)
+
+
+def test_a_fast_reader_of_a_slow_store_has_more_pieces_in_flight(bucket):
+    bucket.latency = 0.2
+    with opened(0, len(DATA)) as file:
+        assert file.read() == DATA
+
+    assert FIRST < bucket.most <= MOST
+
+
+def test_a_slow_reader_has_few_pieces_in_flight(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(ranged_file, "monotonic", lambda: now)
+    with opened(0, len(DATA), buffer=8192) as file:
+        for n in range(10):
+            now += 100.0
+            assert file.read(8192) == DATA[8192 * n : 8192 * (n + 1)]
+            while not all(piece.came for piece in file.raw._pieces):
+                time.sleep(0.001)
+
+        assert len(file.raw._pieces) == LEAST - 1
 
 
 def test_a_part_and_the_rest_of_its_last_record_take_few_bytes_more(bucket):

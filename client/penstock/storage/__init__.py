@@ -5,8 +5,8 @@
   ranges that it keeps.
 - `stores`: object stores by obstore, others by fsspec; their errors by kind. `urls`: which store
   reads a URL. `listing`: the files that match a pattern.
-- `hedging`, `window`, `retries`: decide when to send a second request, how many run at once, and
-  when to try again. They do no I/O.
+- `hedging`, `window`, `retries`, `read_ahead`: decide when to send a second request, how many run
+  at once, when to try again, and how many pieces to ask for early. They do no I/O.
 - `object_md5`: decides whether an answer has the bytes of its object.
 - `fetching`: reads a range with these. `ranged_file`: a remote file as Python reads files.
 - `counts`: requests, bytes, retries of this process.

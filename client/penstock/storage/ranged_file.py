@@ -17,16 +17,29 @@ from typing import Any
 from penstock.storage.counts import count
 from penstock.storage.fetching import hint, read_soon
 from penstock.storage.part_key import PartKey
+from penstock.storage.read_ahead import ReadAhead
 from penstock.storage.retries import RetryBudget
 from penstock.storage.stores import is_remote
 from penstock.storage.urls import address_of
 
 PIECE = 8 << 20
 BLOCK = 256 << 10
-AHEAD = 4
-"""How many pieces are read or kept at once: bounds the memory of an open file."""
+AT_ONCE = 4
+"""How many pieces one read of any place asks for at once."""
 _KEPT = 32 << 20
 """Bytes of blocks that are kept."""
+
+
+class _Piece:
+    """A piece that was asked for: when that was, and when it came; 0 if it did not come yet."""
+
+    def __init__(self, key: PartKey, future: Future[bytes]) -> None:
+        self.key, self.future = key, future
+        self.sent, self.came = monotonic(), 0.0
+        future.add_done_callback(self._note)
+
+    def _note(self, _: Future[bytes]) -> None:
+        self.came = monotonic()
 
 
 class RangedFile(io.RawIOBase):
@@ -44,7 +57,10 @@ class RangedFile(io.RawIOBase):
         self._start, self._stop = start, min(stop, size)
         self._at = 0
         self._budget = RetryBudget()
-        self._pieces: deque[tuple[PartKey, Future[bytes]]] = deque()
+        self._pieces: deque[_Piece] = deque()
+        self._ahead = ReadAhead()
+        self._had = 0.0
+        """When the reader got the last piece; 0 if it had none."""
         self._piece: tuple[int, bytes] = (0, b"")
         """The piece that was read last, and where it begins."""
         self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
@@ -103,16 +119,20 @@ class RangedFile(io.RawIOBase):
         return self._block(at, wanted)
 
     def _next_piece(self, at: int) -> tuple[int, bytes]:
-        while self._pieces and not self._pieces[0][0].start <= at < self._pieces[0][0].stop:
+        while self._pieces and not self._pieces[0].key.start <= at < self._pieces[0].key.stop:
             self._pieces.popleft()
-        following = self._pieces[-1][0].stop if self._pieces else at
-        while len(self._pieces) < AHEAD and following < self._stop:
+        following = self._pieces[-1].key.stop if self._pieces else at
+        if self._had:
+            self._ahead.worked(monotonic() - self._had)
+        while len(self._pieces) < self._ahead.pieces and following < self._stop:
             start = following if self._pieces else self._start  # the end may have moved
             key = piece(self._url, self._version, start, self._stop, following)
-            self._pieces.append((key, read_soon(key, self._budget)))
+            self._pieces.append(_Piece(key, read_soon(key, self._budget)))
             following = key.stop
-        key, future = self._pieces.popleft()
-        self._piece = key.start, _waited(future)
+        first = self._pieces.popleft()
+        self._piece = first.key.start, _waited(first.future)
+        self._had = monotonic()
+        self._ahead.arrived((first.came or self._had) - first.sent)
         return self._piece
 
     def _block(self, at: int, wanted: int) -> tuple[int, bytes]:
@@ -124,7 +144,7 @@ class RangedFile(io.RawIOBase):
             end = self._start
         if begin < self._stop <= at:
             begin = self._stop
-        starts = range(begin, end, PIECE)[:AHEAD]
+        starts = range(begin, end, PIECE)[:AT_ONCE]
         keys = [PartKey(self._url, self._version, i, min(i + PIECE, end)) for i in starts]
         futures = [read_soon(key, self._budget) for key in keys]
         blocks = {(key.start, key.stop): _waited(f) for key, f in zip(keys, futures, strict=True)}
