@@ -203,6 +203,18 @@ def test_tasks_make_what_one_process_makes_in_the_same_order(build):
     assert read_by_tasks(ds, 1) == read_by_tasks(ds, None)
 
 
+def test_later_passes_of_a_shuffled_dataset_are_the_same_behind_a_take_on_workers():
+    few = {"few": Dataset.range(5).global_shuffle(3), "many": Dataset.range(100, 200)}
+    ds = Dataset.mixture(few, {"few": 1, "many": 1}, seed=1, turns_per_task=16).take(90)
+    nested = Dataset.mixture({"both": ds, "few": few["few"]}, {"both": 3, "few": 1}, seed=1).take(
+        150
+    )
+
+    assert ints(read_by_tasks(ds, 1)) == ints(ds)
+    assert ints(read_by_tasks(nested, 1)) == ints(nested)
+    assert len({tuple(x for x in ints(ds)[i : i + 10] if x < 5) for i in range(0, 90, 10)}) > 3
+
+
 @pytest.mark.parametrize("size", [1, 5, 17, 200])
 @pytest.mark.parametrize("name", ["map", "chance", "shuffled", "numbered", "failing", "nested"])
 def test_the_size_of_splits_does_not_matter_if_nothing_is_dropped(name, size):

@@ -98,8 +98,11 @@ class MixedInput:
         if not self._exact:  # operators after the index count the elements of a stretch
             seed = seeds.derive(context.base_seed, "stretch", self._begin)
             context = replace(context, base_seed=seed)
-        node = stretch_of(self._node, start, stop)
-        return context.open(node, branch=self._number, pass_number=number)
+        # By depth, not by path: a `take` after the mixture is in the path in one process only.
+        level = f"mixture {len(context.passes)}"
+        key, passes = seeds.pass_key(context.pass_key, level, number), (context.path, number)
+        context = replace(context, pass_key=key, passes=(*context.passes, passes))
+        return context.open(stretch_of(self._node, start, stop), branch=self._number)
 
     def _check_end(self) -> None:
         if self._exact and self._begin + self._read != self._end:
