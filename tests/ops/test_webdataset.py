@@ -176,3 +176,25 @@ def test_references_go_through_shuffle_and_batch_from_every_state(check_states, 
 
     assert len(check_states(dataset.resolve)) == 2
     assert sorted(data for batch in dataset.resolve() for data in batch["jpg"]) == sorted(parts)
+
+
+def test_states_count_no_samples_that_are_only_read_ahead(check_states, tmp_path):
+    write(tmp_path / "f.tar", [(f"{i}.txt", b"x" * i) for i in range(30)])
+
+    def lengths():
+        return Dataset.webdataset(tmp_path / "f.tar").map(lambda sample: len(sample["txt"]))
+
+    assert len(check_states(lengths)) == 30
+
+
+def test_a_bad_sample_that_is_read_ahead_fails_in_its_place(tmp_path):
+    names = ["1.cls", "2.cls", "3.cls", "3.CLS", "4.cls"]
+    write(tmp_path / "f.tar", [(name, b"x") for name in names])
+    keys = Dataset.webdataset(tmp_path / "f.tar").map(lambda sample: sample["__key__"])
+
+    iterator = iter(keys)
+
+    assert [next(iterator), next(iterator)] == ["1", "2"]
+    with pytest.raises(TransformError, match="sample '3' has two files"):
+        next(iterator)
+    assert next(iterator) == "4"
