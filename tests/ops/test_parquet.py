@@ -238,3 +238,48 @@ def test_any_table_is_read_as_pyarrow_reads_it(tmp_path_factory, table, group, c
 
     assert [as_pyarrow_has_it(row) for row in Dataset.parquet(folder / "f")] == wanted
     assert [as_pyarrow_has_it(row) for row in Dataset.arrow(folder / "g")] == wanted
+
+
+def test_small_row_groups_that_are_read_together_keep_their_numbers_in_states(
+    check_states, tmp_path
+):
+    pq.write_table(pa.table({"n": range(60)}), tmp_path / "f", row_group_size=3)
+
+    assert len(check_states(lambda: Dataset.parquet(tmp_path / "f"))) == 60
+    assert numbers(Dataset.parquet(tmp_path / "f")) == [*range(60)]
+
+
+def test_batches_end_with_small_row_groups_that_are_read_together(tmp_path):
+    pq.write_table(pa.table({"n": range(50)}), tmp_path / "f", row_group_size=5)
+
+    got = [batch["n"].tolist() for batch in Dataset.parquet(tmp_path / "f", batch_rows=3)]
+
+    wanted = [[*range(at, at + 3)] if at % 5 == 0 else [at, at + 1] for at in range(50)]
+    assert got == [wanted[at] for at in range(50) if at % 5 in (0, 3)]
+
+
+def test_a_missing_value_in_row_groups_that_are_read_together_is_named_and_skipped(tmp_path):
+    values = [None if n == 37 else n for n in range(60)]
+    pq.write_table(pa.table({"n": values}), tmp_path / "f", row_group_size=4)
+    dataset = Dataset.parquet(tmp_path / "f")
+
+    assert numbers(dataset.ignore_errors(log=None)) == [n for n in range(60) if n != 37]
+    with pytest.raises(TransformError, match=r"no value in row 37: .*element 1 of row group 9 of"):
+        list(dataset)
+
+
+def test_row_groups_before_a_damaged_one_are_read(tmp_path):
+    pq.write_table(
+        pa.table({"n": np.random.default_rng(0).random(40)}),
+        tmp_path / "f",
+        row_group_size=4,
+        compression="zstd",
+        use_dictionary=False,
+    )
+    column = pq.ParquetFile(tmp_path / "f").metadata.row_group(6).column(0)
+    data = bytearray((tmp_path / "f").read_bytes())
+    start = column.data_page_offset
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    (tmp_path / "f").write_bytes(data)
+
+    assert len(numbers(Dataset.parquet(tmp_path / "f").ignore_errors(log=None))) == 24

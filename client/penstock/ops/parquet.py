@@ -6,6 +6,7 @@ a place is a row group, and the number of an element in it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,7 @@ from penstock.ops.internal.file_parts import (
     RefusalError,
 )
 from penstock.options import check_count
+from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK
 
 ROWS, DECODED_BYTES = 1 << 17, 16 << 20
@@ -120,22 +122,79 @@ class _RowGroupReader(PartReader):
 
         An error stands in the place of its element.
         """
+        for run in self._runs([group for group in groups if group >= first]):
+            for group, number, piece in self._elements(run):
+                stop = number + _count(piece)
+                begin = max(number, row if group == first else 0)
+                if isinstance(piece, ElementError) and begin < stop:
+                    yield group, number, piece
+                elif not isinstance(piece, ElementError) and begin < stop:
+                    yield group, begin, piece[begin - number :]
+
+    def _elements(self, run: list[int]) -> Iterator[tuple[int, int, Block | ElementError]]:
+        """Yield the elements of *run*, each block with its row group, and its number there."""
+        if len(run) == 1:
+            size = self._rows_at_once(run[0])
+            yield from self._numbered(_of_size(self._scan(run[0], size), size), run[0])
+            return
+        try:
+            table = self._table(run)
+        except Exception as exc:
+            if is_interrupt(exc):
+                raise
+            for group in run:  # those before the damaged one can be read
+                yield from self._elements([group])
+            return
+        if self._batch_rows is None:
+            for _, number, piece in self._numbered(_batches(table), run[0]):
+                yield from self._by_group(self._firsts[run[0]] + number, piece)
+            return
+        for group in run:
+            start, stop = (self._firsts[each] - self._firsts[run[0]] for each in (group, group + 1))
+            yield from self._numbered(_batches(table.slice(start, stop - start)), group)
+
+    def _numbered(
+        self, batches: Iterator[Any], group: int
+    ) -> Iterator[tuple[int, int, Block | ElementError]]:
+        number = 0
+        for batch in batches:
+            for piece in self._pieces(batch, group, number):
+                yield group, number, piece
+                number += _count(piece)
+
+    def _by_group(
+        self, row: int, piece: Block | ElementError
+    ) -> Iterator[tuple[int, int, Block | ElementError]]:
+        """Cut *piece*, which begins with this row of the file, where a row group ends."""
+        stop = row + _count(piece)
+        while row < stop:
+            group = bisect_right(self._firsts, row) - 1
+            number, count = row - self._firsts[group], min(stop, self._firsts[group + 1]) - row
+            if isinstance(piece, ElementError):
+                yield group, number, piece
+            else:
+                yield group, number, piece[:count]
+                piece = piece[count:]
+            row += count
+
+    def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+        """Yield *groups* in runs that are decoded at a time: a scan costs more than a small group.
+
+        The first run has four row groups, and each next one twice as many, up to the bounds. With a
+        filter, a run has one row group: nobody knows of which one the rows are that it left.
+        """
+        run, rows, nbytes, most = list[int](), 0, 0, 1 if self._filter is not None else 4
         for group in groups:
-            if group < first:
-                continue
-            skip = row if group == first else 0
-            size, seen = self._rows_at_once(group), 0
-            for batch in _of_size(self._scan(group, size), size):
-                for piece in self._pieces(batch, group, seen):
-                    if isinstance(piece, ElementError):
-                        if seen >= skip:
-                            yield group, seen, piece
-                        seen += 1
-                        continue
-                    if seen + len(piece) > skip:
-                        at = max(skip - seen, 0)
-                        yield group, seen + at, piece[at:]
-                    seen += len(piece)
+            size = self._firsts[group + 1] - self._firsts[group]
+            size_bytes = int(self._metadata.row_group(group).total_byte_size)
+            full = rows + size > ROWS or nbytes + size_bytes > DECODED_BYTES
+            if run and (full or len(run) == most or group > run[-1] + 1):
+                yield run
+                run, rows, nbytes, most = [], 0, 0, most if self._filter is not None else 2 * most
+            run.append(group)
+            rows, nbytes = rows + size, nbytes + size_bytes
+        if run:
+            yield run
 
     def _rows_at_once(self, group: int) -> int:
         """Return how many rows of *group* to decode at a time, which is a number of elements."""
@@ -172,13 +231,13 @@ class _RowGroupReader(PartReader):
     def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
         """See `PartReader.pick`."""
         for group, rows in by_group(places):
-            table = kept.get((self._name, group), partial(self._table, group))
+            table = kept.get((self._name, group), partial(self._table, [group]))
             for row, element in picked(table, rows, self._nulls):
                 self._group, self._row = group, row
                 yield element
 
-    def _table(self, group: int) -> Any:
-        subset = self._fragment.subset(row_group_ids=[group])
+    def _table(self, groups: list[int]) -> Any:
+        subset = self._fragment.subset(row_group_ids=groups)
         return subset.to_table(columns=self._columns, use_threads=False)
 
     def is_before(self, following: FilePart) -> bool:  # noqa: ARG002
@@ -243,6 +302,15 @@ def _of_size(batches: Iterator[Any], size: int) -> Iterator[Any]:
             held = table.slice(size).to_batches()
     if any(batch.num_rows for batch in held):
         yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _batches(table: Any) -> Iterator[Any]:
+    """Yield the rows of *table* as one record batch, unless its text is too long for one."""
+    yield from table.combine_chunks().to_batches()
+
+
+def _count(piece: Block | ElementError) -> int:
+    return 1 if isinstance(piece, ElementError) else len(piece)
 
 
 def _is_in(group: Any, part: FilePart) -> bool:
