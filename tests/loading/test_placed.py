@@ -8,6 +8,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, ElementError
 from penstock.loading.placed import Placed
+from penstock.reference import Reference
 
 
 class Mine:
@@ -77,3 +78,24 @@ def test_an_element_that_cannot_be_placed_is_an_error_in_its_place_and_others_go
 def test_how_far_ahead_is_checked(ahead):
     with pytest.raises(DatasetError, match="Loader: prefetch must be an integer of at least 0"):
         Placed(Dataset.range(3).node, Mine, ahead)
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_reference_is_refused_with_what_to_do_and_elements_after_it_go_on(ahead):
+    def element(number):
+        return {"a": number, "b": Reference("x.tar", number, 1) if number == 1 else number}
+
+    numbers = Dataset.range(3).map(element)
+    placed = read(numbers, ahead, place=lambda element: element["a"])
+
+    assert next(placed) == 0
+    with pytest.raises(ElementError, match=r"a Reference to x\.tar: .*dataset\.resolve"):
+        next(placed)
+    assert next(placed) == 2
+
+
+def test_a_batch_of_references_is_refused():
+    batches = Dataset.range(3).map(lambda number: Reference("x.tar", number, 1)).batch(3)
+
+    with pytest.raises(ElementError, match="no tensors of a Reference: read its bytes before"):
+        next(read(batches, 0, place=list))

@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import TEXT, Element, shown
+from penstock.element import TEXT, Element, parts_of, shown
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
 from penstock.errors import ElementError
 from penstock.graph.node import Node, function
 from penstock.ops.prefetch import run_ahead
 from penstock.options import check_count
+from penstock.reference import Reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ class _PlacedIterator(OneInputIterator):
         out: list[Any] = []
         for number, element in enumerate(pulled[:n], 1):
             try:
+                refuse_references(element)
                 out.append(self._place(element))
             except Exception as exc:
                 self._left = pulled[number:]
@@ -76,6 +78,24 @@ class _PlacedIterator(OneInputIterator):
         """See `OpIterator.mark`."""
         left, below = len(self._left), self._upstream.mark()
         return lambda back: below(left + back)
+
+
+def refuse_references(element: Element) -> None:
+    """Check that *element*, or the spec of elements, holds no `Reference`.
+
+    A framework would make tensors of its numbers, and leave the bytes unread.
+
+    Raises:
+        ElementError: when it holds one, with what to do.
+    """
+    if isinstance(element, Reference):
+        of = f" to {element.url}" if isinstance(element.url, str) else ""
+        raise ElementError(
+            f"a loader makes no tensors of a Reference{of}: read its bytes before the loader, as "
+            "in dataset.resolve(decode={...}), or leave it out in a map"
+        )
+    for part in parts_of(element) or ():
+        refuse_references(part)
 
 
 KINDS = "biufc"

@@ -14,6 +14,7 @@ from penstock.analysis.array_spec import ArraySpec, Spec
 from penstock.element import Element, map_leaves
 from penstock.errors import ElementError
 from penstock.loading.loader import FrameworkLoader, LoaderPass
+from penstock.loading.placed import refuse_references
 
 
 def as_dataset(dataset: Any, element_spec: Any = None) -> tf.data.Dataset:
@@ -122,6 +123,7 @@ def signature(spec: Spec) -> Any:
     Raises:
         ElementError: when TensorFlow has not what a leaf is.
     """
+    refuse_references(spec)
     return map_leaves(_tensor_spec, spec)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from penstock import Dataset
+from penstock import Dataset, Reference
 from penstock.errors import DatasetError, ElementError
 from penstock.tensorflow import as_dataset
 
@@ -63,6 +63,13 @@ def test_what_tensorflow_has_not_is_refused():
         as_dataset(Dataset.range(4).window(2))
     with pytest.raises(DatasetError, match=r"give a penstock.Dataset"):
         as_dataset([1, 2])
+
+
+def test_references_are_refused_when_the_dataset_is_made():
+    references = Dataset.range(3).map(lambda number: {"jpg": Reference("x.tar", number, 1)})
+
+    with pytest.raises(ElementError, match=r"no tensors of a Reference: .*dataset\.resolve"):
+        as_dataset(references)
 
 
 def test_a_spec_that_is_given_makes_no_element():
