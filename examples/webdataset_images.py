@@ -42,8 +42,13 @@ def make_shards(folder: Path) -> str:
 
 
 def image(data: bytes) -> np.ndarray:
-    """Decode an image, and make it as large as all others: a batch is one array."""
+    """Decode an image, and make it as large as all others: a batch is one array.
+
+    `draft` lets the JPEG decoder make a half, a quarter or an eighth of each side, but no less than
+    is asked for. A large photo then takes a fraction of the time.
+    """
     with Image.open(io.BytesIO(data)) as decoded:
+        decoded.draft("RGB", (WIDTH, WIDTH))
         return np.asarray(decoded.convert("RGB").resize((WIDTH, WIDTH)))
 
 
