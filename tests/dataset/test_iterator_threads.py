@@ -57,6 +57,16 @@ OPERATORS = {
         ds.batch(3).pack(7, None, buffer=5).map(lambda pack: pack["tokens"]).unbatch()
     ),
     "balance": lambda ds: ds.balance(3, lambda x: x % 5, 20),
+    "mixture": lambda ds: Dataset.mixture(
+        {"a": ds.take(N // 2), "b": ds.skip(N // 2)}, {"a": 1, "b": 2}, stop="drop"
+    ),
+    "mixture of streams": lambda ds: Dataset.mixture(
+        {"a": ds.take(N // 2), "b": ds.skip(N // 2)},
+        {"a": 1, "b": 2},
+        unit="tokens",
+        length=lambda x: 1 + x % 3,
+        stop="drop",
+    ),
     "zip": lambda ds: Dataset.zip((ds, ds)).map(lambda x, y: x),
     "concatenate": lambda ds: ds.take(N // 2).concatenate(ds.skip(N // 2)),
     "sample": lambda ds: Dataset.sample_from_datasets([ds.take(N // 2), ds.skip(N // 2)], seed=1),

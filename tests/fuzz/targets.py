@@ -266,6 +266,21 @@ PIPELINES = [
     Dataset.range(60).map(wide).pack(5, None, buffer=3),
     Dataset.range(60).map(wide).pack(5, None, "first_fit_decreasing", buffer=6),
     Dataset.range(40).balance(3, lambda x: x % 7, window=9),
+    Dataset.mixture({"a": Dataset.range(9).map(add), "b": Dataset.range(30)}, {"a": 1, "b": 2}),
+    Dataset.mixture(
+        {"a": Dataset.range(60).filter(lambda x: x % 2 == 0), "b": Dataset.range(9)},
+        {"a": 1, "b": 1},
+        turns_per_task=16,
+    ),
+    Dataset.mixture(
+        {"a": Dataset.range(60).shuffle(5), "b": Dataset.range(9)}, {"a": 1, "b": 1}, stop="drop"
+    ),
+    Dataset.mixture(
+        {"a": Dataset.range(60), "b": Dataset.range(9)},
+        {"a": 1, "b": 1},
+        unit="tokens",
+        length=lambda x: x % 4,
+    ),
 ]
 
 

@@ -11,6 +11,7 @@ errors since then follows, and a restored state makes these elements again.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -181,20 +182,21 @@ class _Inputs:
         self.each = [MixedInput(context, i, *about) for i, about in enumerate(abouts)]
         self.next: tuple[int, int, str] | None = None
         """The turn at which inputs stand, the turn before which they end, and the changes."""
+        self._turns = node.turns()
 
-    def sources(self, start: int, stop: int, end: int, changes: str) -> list[int]:
+    def sources(self, start: int, stop: int, end: int, changes: str) -> array[int]:
         """Return the numbers of the inputs for turns *start* to *stop*.
 
         The inputs then stand where turn *start* takes elements. They make none for turns from *end*
         on.
         """
-        turns = self._node.turns(changes)
         if self.next != (start, end, changes):
+            self._turns = turns = self._node.turns(changes)
             places = zip(self.each, turns.counts(start), turns.counts(end), strict=True)
             for each, first, last in places:
                 each.stand(first, last)
         self.next = stop, end, changes
-        return turns.sources(start, stop).tolist()
+        return self._turns.sources(start, stop)
 
     def stand_at(self, turn: int) -> None:
         """Record that inputs stand at *turn*, because no later turn has taken an element."""
@@ -222,7 +224,7 @@ class _ExactIterator(UnitsIterator):
         sources = self._inputs.sources(start, stop, end, _changes(self.units))
         try:
             inputs = self._inputs.each
-            wanted = np.bincount(sources, minlength=len(inputs)).tolist()
+            wanted = np.bincount(np.frombuffer(sources, np.ushort), minlength=len(inputs)).tolist()
             if not _filled(inputs, wanted):
                 return self._up_to_error(start, sources)
             ahead = [iter(each.held) for each in inputs]
@@ -244,7 +246,7 @@ class _ExactIterator(UnitsIterator):
         self._inputs.close()
 
     def _up_to_error(
-        self, start: int, sources: list[int]
+        self, start: int, sources: array[int]
     ) -> tuple[list[Element], Exception | None]:
         """Return the next elements of *sources* up to the first error, and the error."""
         out: list[Element] = []
@@ -273,10 +275,12 @@ class _DroppingIterator(OpIterator):
         self._replayed = 0
         if state is not None:
             *place, self._replayed = state
+            if not 0 <= self._replayed <= node.turns_per_task:
+                raise ValueError(f"{self._replayed} of {node.turns_per_task} turns were over")
         self._digest, self._most = node.digest, node.turns_per_task
         self._units = Units(context, _size(node, context), place)
         self._inputs = _Inputs(node, context)
-        self._sources: list[int] = []
+        self._sources = array("H")
         """The inputs of the turns that were drawn together, of which `_at` are over."""
         self._at = self._passed = 0
         """With how many elements and errors these began."""
