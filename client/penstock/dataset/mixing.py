@@ -19,7 +19,7 @@ from penstock.options import check_count
 from penstock.protocol.mixture import Stop, Weights, stages_of
 
 Unit: TypeAlias = Literal["elements", "tokens", "bytes"]
-"""What the shares of a mixture count; see `Dataset.mixture`."""
+"""The unit of the shares of a mixture; see `Dataset.mixture`."""
 
 
 class Mixing(DatasetBase):
