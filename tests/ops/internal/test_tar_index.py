@@ -22,6 +22,11 @@ FILES = [
 KEYS = list(dict.fromkeys(name.split(".")[0] for name, _ in FILES))
 
 
+@pytest.fixture(autouse=True)
+def kept_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def write(path, files=FILES, *, pax=False):
     made = tarfile.PAX_FORMAT if pax else tarfile.USTAR_FORMAT
     with tarfile.open(path, "w", format=made) as tar:
@@ -146,8 +151,7 @@ def test_an_index_that_does_not_describe_its_archive_is_not_used_and_this_is_log
 
 
 @pytest.fixture
-def no_scan(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def no_scan(monkeypatch):
     webdataset._samples.cache_clear()
     original = webdataset._starts
 
