@@ -83,7 +83,6 @@ class _SampleReader(PartReader):
 
     def __init__(self, node: WebDataset, part: FilePart, place: Place) -> None:
         self._select, self._url = node.select, part.name
-        self._is_undivided = False
         self._version = part.version if node.lazy else None
         self._starts: list[int] = []
         """Where each sample begins that was read last, and where the next one does."""
@@ -99,14 +98,10 @@ class _SampleReader(PartReader):
             self._file: BinaryIO = decompressed(raw, GUESSED)
             if node.lazy:
                 _check_plain(part, is_plain=self._file is raw)
-            first, self._stop = part.start, part.stop
-            if self._file is not raw or stored_file.is_url(part.name):
-                first, self._stop = 0, None if part.start == 0 else 0
-                self._is_undivided = True
-                if part.start == 0 and not node.lazy:
-                    stored_file.read_to_end(raw)
-            elif first:
-                first, self._stop = _begin(part)
+            self._is_undivided = self._file is not raw or stored_file.is_url(part.name)
+            first, self._stop = _range(part, is_divided=not self._is_undivided)
+            if self._is_undivided and part.start == 0 and not node.lazy:
+                stored_file.read_to_end(raw)
             at = place[0] if place != START else first
             if at:
                 self._file.seek(at)
@@ -256,8 +251,12 @@ def _starts(found: Iterable[TarMember]) -> NDArray[np.int64]:
     return np.array(starts, np.int64)
 
 
-def _begin(part: FilePart) -> tuple[int, int | None]:
+def _range(part: FilePart, *, is_divided: bool) -> tuple[int, int | None]:
     """Return where the first sample begins that begins in *part*, and where to stop."""
+    if not part.start:
+        return 0, part.stop if is_divided else None
+    if not is_divided:
+        return 0, 0
     starts = _samples(part.name, part.version)
     where = int(np.searchsorted(starts, part.start))
     return (int(starts[where]), part.stop) if where < len(starts) else (0, 0)
