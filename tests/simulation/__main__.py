@@ -26,6 +26,7 @@ from simulation import (
     cache_mesh,
     cache_rules,
     mesh,
+    mixed_mesh,
     ordered_mesh,
     rounds_mesh,
     static_mesh,
@@ -47,6 +48,7 @@ class Kind(Enum):
     ORDERED = "ordered"
     STRIDED = "strided"
     STATIC = "static"
+    MIXED = "mixed"
 
     @property
     def rules(self) -> Mapping[str, Rule]:
@@ -176,6 +178,7 @@ RUNS: Mapping[Kind, Callable[..., Counter[str]]] = {
     Kind.ORDERED: ordered_mesh.run,
     Kind.STRIDED: partial(ordered_mesh.run, consumers=True),
     Kind.STATIC: static_mesh.run,
+    Kind.MIXED: mixed_mesh.run,
 }
 
 BY_CHANCE = ("line broken", "links that never come up")

@@ -31,6 +31,7 @@ from penstock_dispatcher.core.events import (
     ReportUncaught,
     SendCommand,
     SendView,
+    SetWeights,
     StartHistory,
     Tick,
     WorkerDead,
@@ -144,11 +145,11 @@ class SimDispatcher(Process):
             if older is not None:
                 older.close()
 
-    def _called(self, end: End, request: OpenIterationRequest | DrainWorker) -> None:
+    def _called(self, end: End, request: OpenIterationRequest | DrainWorker | SetWeights) -> None:
         self._count += 1
         call = Call(self._count)
         self._calls[call] = end
-        if isinstance(request, DrainWorker):
+        if isinstance(request, DrainWorker | SetWeights):
             self.handle(replace(request, call=call))
             return
         if request.parameters.dataset not in self.core.state.datasets:

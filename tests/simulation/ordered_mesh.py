@@ -45,7 +45,8 @@ class OrderedMesh(Mesh):
         self.streams = (SplitProviderSpec(("",), plan.size, None, 1, grid=grid),)
         self.stride = drawn.randint(1, plan.readers) if consumers else None
         straight = not any(one.has_operators for one in plan.habits)
-        self.ledger = self.witness = _InOrder(self, self.stride, firsts, straight=straight)
+        self.ledger: InOrder
+        self.ledger = self.witness = InOrder(self, self.stride, firsts, straight=straight)
         self.stats["consumers"] = self.stride or 0
 
     def begins_anew(self) -> None:
@@ -68,6 +69,12 @@ class OrderedMesh(Mesh):
                 self.begins_anew()
 
     @property
+    def firsts_of_last(self) -> dict[int, int]:
+        """The first unit of each task's split, by the task's index, of the pass that counts."""
+        last, firsts = self.ledger.current, self.ledger.firsts
+        return {n: first for (of, n), first in firsts.items() if of == last}
+
+    @property
     def mode(self) -> Mode:
         """See `Mesh.mode`."""
         return Mode.DYNAMIC
@@ -77,7 +84,7 @@ class OrderedMesh(Mesh):
         return changed(super().request(restore), ordered=True, stride=self.stride)
 
 
-class _InOrder(Ledger):
+class InOrder(Ledger):
     """Holds against the laws, too, in which order a reader hands elements out."""
 
     def __init__(
@@ -141,18 +148,16 @@ class _InOrder(Ledger):
 
 def run(seed: int, *, trace: bool = False, consumers: bool = False) -> Counter[str]:
     """Run one schedule; and if a save succeeded in it, restore it with other counts."""
-    plan = _plan(Plan.draw(seed), consumers=consumers)
+    plan = plan_in_order(Plan.draw(seed), consumers=consumers)
 
     def restored(mesh: OrderedMesh) -> OrderedMesh:
-        later = _plan(Plan.draw(seed, (plan, mesh.ledger.saved)), consumers=consumers)
-        last, firsts = mesh.ledger.current, mesh.ledger.firsts
-        of_last = {n: first for (of, n), first in firsts.items() if of == last}
-        return OrderedMesh(later, of_last, trace=trace, consumers=consumers)
+        later = plan_in_order(Plan.draw(seed, (plan, mesh.ledger.saved)), consumers=consumers)
+        return OrderedMesh(later, mesh.firsts_of_last, trace=trace, consumers=consumers)
 
     return run_and_restore(OrderedMesh(plan, trace=trace, consumers=consumers), restored)
 
 
-def _plan(drawn: Plan, *, consumers: bool) -> Plan:
+def plan_in_order(drawn: Plan, *, consumers: bool) -> Plan:
     """Return a schedule of one pass. Consumers have unequal numbers of elements: no loop keeps step
     with others, which would wait for what is not theirs."""
     habits = drawn.habits

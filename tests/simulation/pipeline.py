@@ -11,6 +11,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.protocol.control import TaskAssignment
+from penstock.protocol.definition import MixtureOutline
+from penstock.protocol.mixture import Turns, decode
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint
 
@@ -18,11 +20,20 @@ DEPTH = 3
 
 
 class Element(NamedTuple):
-    """What an element stands for: unit *unit* of pass *turn* of a copy of the source."""
+    """What an element stands for: unit *unit* of pass *turn* of a copy of the source.
+
+    Of a mixture, *copy* is what `taken` returns.
+    """
 
     copy: int
     turn: int
     unit: int
+
+
+def taken(turns: Turns, turn: int) -> int:
+    """Return a number for the source that *turn* of a mixture takes, and which element of it."""
+    (source,) = turns.sources(turn, turn + 1)
+    return 10 * turns.counts(turn)[source] + source
 
 
 class Rest(Enum):
@@ -35,8 +46,10 @@ class Rest(Enum):
 class Engine:
     """An engine that stands before element *number*."""
 
-    def __init__(self, order: TaskAssignment, size: int, passes: int) -> None:
-        self.order, self.passes = order, passes
+    def __init__(
+        self, order: TaskAssignment, size: int, passes: int, mixture: MixtureOutline | None = None
+    ) -> None:
+        self.order, self.passes, self.mixture = order, passes, mixture
         state = order.checkpoint
         at = json.loads(state.state) or [0, 0, 0, []]
         self.offset, self.turn, self.place, buffer = at
@@ -71,15 +84,24 @@ class Engine:
             if not split:
                 self.turn, self.place = self.turn + 1, self.place + 1
                 continue
-            self.buffer.append((self.turn, split.start + self.offset))
+            unit = split.start + self.offset
+            self.buffer.append((self._copy(split, unit), self.turn, unit))
             self.offset += 1
             if self.offset == len(split):
                 self.place, self.offset = self.place + 1, 0
         if not self.buffer:
             return Rest.ENDED
-        turn, unit = self.buffer.pop((self.seed + self.number * 104729) % len(self.buffer))
+        made = self.buffer.pop((self.seed + self.number * 104729) % len(self.buffer))
         self.number += 1
-        return Element(0 if self.dynamic else self.order.index, turn, unit)
+        return Element(*made)
+
+    def _copy(self, split: Split, unit: int) -> int:
+        """Return of which copy a unit is; of a mixture, what its turn takes."""
+        it = self.mixture
+        if it is None:
+            return 0 if self.dynamic else self.order.index
+        stages = decode(split.names[0]) if split.names else it.stages
+        return taken(Turns(stages, it.sizes, it.stop, it.max_epochs or None, it.seed), unit)
 
     def state(self) -> Checkpoint:
         """Return where it stands."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import TransformError
+from penstock.protocol.definition import MixtureOutline
 from penstock.protocol.types import Checkpoint, Codec, Failure
 from penstock_worker.core.events import RunnerLost, RunnerNotStarted, StartRunner
 from penstock_worker.runner.messages import (
@@ -50,6 +51,8 @@ class Work:
     cache: int = 1 << 30
     weights: int = 1
     fails: int = -1
+    mixture: MixtureOutline | None = None
+    """Of a job that reads a mixture, whose turns are the units."""
 
     def nbytes_of(self, number: int) -> int:
         """Return how large an element is."""
@@ -112,7 +115,7 @@ class SimRunner:
         self.arena = Arena()
         self.over = self.kept = False
         """Whether nothing more is made; whether of a dead one frames are needed."""
-        self._engine = Engine(start.assignment, work.size, work.passes)
+        self._engine = Engine(start.assignment, work.size, work.passes, work.mixture)
         self._window = start.window
         self._batch: Batch | None = None
         """What waits for room in the window."""

@@ -36,7 +36,7 @@ SCHEDULES = dict.fromkeys(Kind, 150) | {Kind.PLAIN: 250, Kind.CACHE: 125}
 @pytest.mark.parametrize(
     ("kind", "first"),
     slow_but(
-        {Kind.PLAIN: 2, Kind.ROUNDS: 1, Kind.STRIDED: 1},
+        {Kind.PLAIN: 2, Kind.ROUNDS: 1, Kind.STRIDED: 1, Kind.MIXED: 1},
         [(kind, first) for kind, many in SCHEDULES.items() for first in range(0, many, CHUNK)],
     ),
 )
@@ -101,6 +101,7 @@ def test_without_this_rule_a_law_breaks(kind, rule, first, count):
 
 
 RECORDS, ENTRIES = "penstock_dispatcher.core.records", "penstock_dispatcher.core.worker_entries"
+MIXTURE = "penstock_dispatcher.core.mixture_record"
 ELSEWHERE = [
     (Kind.STRIDED, f"{RECORDS}.IterationRecord.count", lambda one, total: None, ""),
     (
@@ -116,10 +117,11 @@ ELSEWHERE = [
         "order: ",
     ),
     (Kind.STATIC, f"{ENTRIES}.may_run", lambda *args: list(args[2]), "which has another one"),
+    (Kind.MIXED, f"{MIXTURE}.MixtureRecord.changed_stages", lambda *_: (), "consumed"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "wrong", "said"), ELSEWHERE, ids=range(4))
+@pytest.mark.parametrize(("kind", "name", "wrong", "said"), ELSEWHERE, ids=range(5))
 def test_without_this_part_of_an_order_or_of_fixed_parts_a_law_breaks(
     kind, name, wrong, said, monkeypatch
 ):
