@@ -288,6 +288,24 @@ def test_a_worker_that_reads_remote_files_has_its_counts_and_the_hit_rate_of_the
     assert unexplained == 0
 
 
+def test_a_job_that_reads_a_mixture_has_the_wanted_and_the_real_shares_of_its_sources(shown):
+    with SceneServer(scenes.mixed, seen=5) as server:
+        page = shown(server.url)
+        page.goto(server.url + "#/job/7100")
+        table = page.locator("table:has-text('Mixture')")
+        table.wait_for()
+        rows = [row.split("\t") for row in table.locator("tbody tr").all_inner_texts()]
+        caption = table.locator("caption").inner_text()
+        unexplained = table.locator("th[scope=col]:not([title])").count()
+
+    assert caption == "Mixture: tasks have the turns before 1,000"
+    assert rows == [
+        ["web", "50 %", "700 (70 %)", "350 (70 %)", "0", "1,600"],
+        ["code", "50 %", "300 (30 %)", "150 (30 %)", "0", "–"],
+    ]
+    assert unexplained == 0
+
+
 @pytest.mark.parametrize(
     ("scene", "first", "badge"),
     [

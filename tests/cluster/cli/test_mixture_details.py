@@ -5,24 +5,19 @@ from dataclasses import replace
 from rich.console import Group
 
 from penstock_cluster.cli.mixture_details import mixture_details
-from penstock_dispatcher.core.stats import MixtureSourceStats, MixtureSpan, MixtureStats
 from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes
 
-SOURCES = (
-    MixtureSourceStats("web", 0.5, 700, 350, 1000, 0, 1600),
-    MixtureSourceStats("code", 0.5, 300, 150, None, 0, None),
-)
-SPANS = (MixtureSpan(0, 1000, (0.7, 0.3), (700, 300)), MixtureSpan(1000, None, (0.5, 0.5), (0, 0)))
 
-
-def details(mixture):
-    _, one = scenes.a_job(5.0, 0.01)
-    return shown(Group(*mixture_details(replace(one, mixtures=(mixture,)))), width=120)
+def details(spans=2):
+    one = scenes.mixed(5.0).iterations[0]
+    (mixture,) = one.mixtures
+    one = replace(one, mixtures=(replace(mixture, spans=mixture.spans[:spans]),))
+    return shown(Group(*mixture_details(one)), width=120)
 
 
 def test_wanted_and_real_shares_stand_side_by_side():
-    text = details(MixtureStats(0, 1000, SOURCES, SPANS))
+    text = details()
 
     assert "tasks have the turns before 1,000" in text
     assert "700 (70.0 %)" in text
@@ -33,14 +28,14 @@ def test_wanted_and_real_shares_stand_side_by_side():
 
 
 def test_each_change_has_its_line_with_what_was_handed_out_since():
-    text = details(MixtureStats(0, 1000, SOURCES, SPANS))
+    text = details()
 
     assert "70.0 % / 70.0 %" in text
     assert "50.0 % / -" in text
 
 
 def test_a_mixture_whose_weights_did_not_change_has_one_table():
-    assert "from turn" not in details(MixtureStats(0, 1000, SOURCES, SPANS[:1]))
+    assert "from turn" not in details(spans=1)
 
 
 def test_a_job_without_a_mixture_has_no_tables():

@@ -12,6 +12,9 @@ from penstock_dispatcher.core.stats import (
     DispatcherStats,
     IterationStats,
     LostWorker,
+    MixtureSourceStats,
+    MixtureSpan,
+    MixtureStats,
     ReaderStats,
     TaskStats,
     WorkerSummary,
@@ -159,6 +162,19 @@ def object_storage(t):
     return mesh([with_remote_files(each, 400) for each in workers], [one])
 
 
+def mixed(t):
+    workers, one = a_job(t, 0.012, hosts=2)
+    sources = (
+        MixtureSourceStats("web", 0.5, 700, 350, 1000, 0, 1600),
+        MixtureSourceStats("code", 0.5, 300, 150, None, 0, None),
+    )
+    spans = (
+        MixtureSpan(0, 1000, (0.7, 0.3), (700, 300)),
+        MixtureSpan(1000, None, (0.5, 0.5), (0, 0)),
+    )
+    return mesh(workers, [replace(one, mixtures=(MixtureStats(0, 1000, sources, spans),))])
+
+
 def slow_map(t):
     workers, one = a_job(t, 0.62, hosts=2)
     return mesh(workers, [one])
@@ -278,6 +294,7 @@ SCENES = {
     "healthy": healthy,
     "slow-map": slow_map,
     "object-storage": object_storage,
+    "mixed": mixed,
     "lost-and-drained": lost_and_drained,
     "slow-worker": slow_worker,
     "unbalanced": unbalanced,

@@ -4,8 +4,10 @@ import asyncio
 
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.mixture import WeightStage
 from penstock_dispatcher.web import sampler as module
 from penstock_dispatcher.web.sampler import Sampler, sampling
+from tests.dispatcher.core.mixed import Mixed, outline
 from tests.dispatcher.core.test_account import Life
 
 
@@ -74,3 +76,20 @@ def test_readers_that_died_are_counted_for_their_job():
     job = Sampler(life.core, lambda: life.now).look().jobs["j"]
 
     assert (job.readers, job.readers_lost, job.iterations_unread) == (0, 2, 1)
+
+
+def test_the_sources_of_a_mixture_have_their_shares():
+    job = Mixed(outline(stages=(WeightStage(0, (3, 1)),)))
+    job.sets(web=1, code=1)
+    job.finishes_first()
+    now = Sampler(job.core, lambda: job.now).look().jobs["j"]
+
+    (found,) = job.stats.mixtures
+    assert now.sources == {one.name: (0.5, one.handed) for one in found.sources}
+
+
+def test_a_mixture_of_many_sources_has_few_series(monkeypatch):
+    monkeypatch.setattr(module, "MOST_SOURCES", 1)
+    job = Mixed()
+
+    assert list(Sampler(job.core, lambda: job.now).look().jobs["j"].sources) == ["web"]

@@ -11,7 +11,12 @@ from penstock.explanation.looks import JobLook, TaskLook
 from penstock.explanation.trouble import counted, readers_lost
 from penstock.explanation.verdict import WAITS, Bottleneck, Explanation, explain_job
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.stats import CacheStats, IterationStats, RoundsStats
+from penstock_dispatcher.core.stats import (
+    CacheStats,
+    IterationStats,
+    MixtureStats,
+    RoundsStats,
+)
 from penstock_dispatcher.page.history import Moment, PassSample
 from penstock_dispatcher.page.standing import standing_of_pass
 
@@ -153,6 +158,7 @@ class JobView:
     """Failures of tasks, the first elements left out, and lost consumers."""
     rounds: RoundsStats | None
     cache: CacheStats | None
+    mixtures: tuple[MixtureStats, ...] = ()
 
 
 def job_view(it: IterationStats, moment: Moment) -> JobView:
@@ -188,6 +194,7 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
         tuple(_troubles(it))[:LINES_SHOWN],
         it.rounds,
         it.cache,
+        it.mixtures,
     )
 
 

@@ -88,7 +88,7 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
 
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
 
-PEERS, JOB = ["peer"], ["job_name"]
+PEERS, JOB, SOURCE = ["peer"], ["job_name"], ["job_name", "source"]
 
 
 class DispatcherMetrics:
@@ -185,6 +185,19 @@ def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
         known = ((job, getattr(one, field)) for job, one in jobs.items())
         values = (((job,), float(value)) for job, value in known if value is not None)
         yield gauges(f"penstock_{UNITS.get(field, field)}", text, JOB, values)
+    sources = [(job, *each) for job, one in jobs.items() for each in one.sources.items()]
+    yield gauges(
+        "penstock_mixture_wanted_ratio",
+        "Share of the turns of a mixture that a source has by the weights that hold now",
+        SOURCE,
+        (((job, source), wanted) for job, source, (wanted, _) in sources),
+    )
+    yield gauges(
+        "penstock_mixture_elements",
+        "Elements of a mixture's source that tasks were given in the running pass",
+        SOURCE,
+        (((job, source), float(handed)) for job, source, (_, handed) in sources),
+    )
     ratios = [one.wait_ratio for one in jobs.values()]
     worst = max((one for one in ratios if one is not None), default=None)
     if worst is None and not any(one.readers for one in jobs.values()):

@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.types import IterationId
 from penstock.runtime.clock import now
-from penstock_dispatcher.core import account, slots
+from penstock_dispatcher.core import account, mixture_stats, slots
 from penstock_dispatcher.core.counting import CURRENT
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.state_machine import DispatcherCore
@@ -27,6 +28,9 @@ OTHERS: Final = "(others)"
 
 MOST_JOBS = 100
 """Jobs that are told apart; each has about twenty series."""
+
+MOST_SOURCES = 50
+"""The most sources of a job's mixture that are told apart; each has two series."""
 
 
 COUNTED: Final = (
@@ -117,6 +121,8 @@ class JobNow:
     """The seconds that is a part of."""
     longest_wait: float = 0.0
     """Seconds of the longest current wait of a loop for its next element."""
+    sources: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By source of its mixture: the wanted share, and the elements that tasks were granted."""
 
     @property
     def wait_ratio(self) -> float | None:
@@ -203,6 +209,10 @@ class Sampler:
         if iteration.finished:
             return
         job_now.iterations += 1
+        if label not in (UNNAMED, OTHERS):
+            for mixture in mixture_stats.mixtures_of(iteration):
+                known = {one.name: (one.wanted, one.handed) for one in mixture.sources}
+                job_now.sources |= dict(islice(known.items(), MOST_SOURCES))
         job_now.iterations_unread += not iteration.live
         job_now.readers_lost += iteration.unreplaced
         for reader in iteration.live:

@@ -206,6 +206,15 @@ function TimeLine({ columns, marks, theme }) {
   </section>`;
 }
 
+const partOf = (n, all) => (all ? `${count(n)} (${percent(n / all)})` : count(n));
+
+function Mixture({ mixture }) {
+  const handed = mixture.sources.reduce((sum, one) => sum + one.handed, 0), acked = mixture.sources.reduce((sum, one) => sum + one.acked, 0);
+  return html`<section class="card"><div class="scroll"><table><caption>Mixture: tasks have the turns before ${count(mixture.turn)}</caption>
+    <${Heads} names=${["source", ">wanted", ">handed out", ">acked", ">passes", ">begins again at turn"]} />
+    <tbody>${mixture.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="right">${percent(one.wanted)}</td><td class="right">${partOf(one.handed, handed)}</td><td class="right">${partOf(one.acked, acked)}</td><td class="right">${count(one.passes)}</td><td class="right">${one.repeats_at == null ? "–" : count(one.repeats_at)}</td></tr>`)}</tbody></table></div></section>`;
+}
+
 export function JobPage({ job, columns, notices, theme, live }) {
   const tasks = usePolled(`api/page?tasks=${job.iteration}`, live), readers = usePolled(`api/page?readers=${job.iteration}`, live);
   const rows = Object.entries(job.balance).filter(([name]) => name !== "faults");
@@ -219,6 +228,7 @@ export function JobPage({ job, columns, notices, theme, live }) {
     <div class="columns"><div class="stack">
       ${running && html`<${TimeLine} columns=${columns ?? NO_COLUMNS} marks=${marksOf(notices, job.iteration)} theme=${theme} />`}
       ${job.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${job.operators} /></section>`}
+      ${running && job.mixtures.map((one, i) => html`<${Mixture} key=${i} mixture=${one} />`)}
       ${running && html`<section class="card"><${TaskTable} tasks=${tasks?.tasks ?? []} total=${tasks?.total ?? 0} caption="Tasks that are not done" /></section>`}
       <section class="card"><div class="scroll"><table><caption>Readers</caption><${Heads} names=${["reader", "state", ">waits", ">steps/s", ">consumed", ">MB/s"]} /><tbody>
         ${(readers?.readers ?? []).map((one) => html`<tr key=${one.reader}><th scope="row">${one.label}</th><td><${State} tone=${toneOf(one.standing)} of=${one.standing} /></td><td class="right">${["live", "waits"].includes(one.standing) ? percent(one.wait) : "–"}</td><td class="right">${rate(one.steps)}</td><td class="right">${count(one.consumed)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div></section>
