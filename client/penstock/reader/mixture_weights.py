@@ -24,7 +24,7 @@ def set_weights(
     """Change the weights of the mixture that a job reads, and return the turn from which they hold.
 
     The job continues. Turns that tasks already have keep their sources, so the weights hold a few
-    tasks later: see the how-to page on mixtures. The dispatcher records the change, and a saved
+    tasks later. The dispatcher records the change, and a saved
     state contains it. A job that is resumed therefore gives the same elements, with any number of
     ranks and workers.
 
