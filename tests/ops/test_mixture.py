@@ -7,6 +7,8 @@ import random
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.analysis.index_selection import selected
@@ -268,6 +270,21 @@ def test_a_split_of_a_task_has_one_size_in_ordered_reads():
 def test_what_a_dataset_dropped_is_not_counted_by_the_mixture():
     assert mix(parts(BUILDS["filtered"]), stop="drop").cardinality() == UNKNOWN
     assert len(list(mix(parts(BUILDS["filtered"]), stop="drop"))) == 4 + 2 + 6
+
+
+def write_parquet(path, numbers):
+    pq.write_table(pa.table({"n": list(numbers)}), path, row_group_size=7)
+
+
+def test_files_with_an_index_are_mixed_by_turns(tmp_path):
+    for name in SIZES:
+        write_parquet(tmp_path / f"{name}.parquet", numbers(name))
+    files = {name: Dataset.parquet(str(tmp_path / f"{name}.parquet")) for name in SIZES}
+    read = {name: each.map(lambda row: int(row["n"])) for name, each in files.items()}
+    shuffled = {**read, "c": files["c"].global_shuffle(seed=2).map(lambda row: int(row["n"]))}
+
+    assert ints(mix(read).take(90)) == expected(LISTS, WEIGHTS, 90)
+    assert ints(read_by_tasks(mix(shuffled), 1, 8)) == ints(mix(shuffled).take(200))
 
 
 # --- what is refused ---

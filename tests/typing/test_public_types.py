@@ -93,6 +93,10 @@ def test_sources_give_datasets(tmp_path: Path) -> None:
         assert_type(Dataset.zip(numbers, numbers), Dataset),
         assert_type(Dataset.zip({"x": numbers}), Dataset),
         assert_type(Dataset.sample_from_datasets([numbers], [1.0], seed=1), Dataset),
+        assert_type(Dataset.mixture({"a": numbers}, {"a": 1}, stop="drop"), Dataset),
+        assert_type(
+            Dataset.mixture({"a": numbers}, [(0, {"a": 1.0})], max_epochs={"a": 2}), Dataset
+        ),
         assert_type(Dataset.choose_from_datasets([numbers], Dataset.range(1)), Dataset),
     ]
 

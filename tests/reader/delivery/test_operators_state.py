@@ -58,6 +58,18 @@ BUILDS = {
     "shuffle, window": lambda d: d.shuffle(6).window(4, shift=2).flat_map(lambda w: w.batch(4)),
     "shuffle, rng": lambda d: d.map(lambda x: x + 1).shuffle(6, seed=2).map(drawn),
     "shuffle in passes": lambda d: d.shuffle(6, seed=2).repeat(2).batch(3),
+    "mixture of shuffles": lambda d: Dataset.mixture(
+        {"a": d.shuffle(4), "b": Dataset.range(1000, 1040).shuffle(4).batch(2)},
+        {"a": 2, "b": 1},
+        stop="drop",
+    ),
+    "mixture by size": lambda d: Dataset.mixture(
+        {"a": d, "b": Dataset.range(1000, 1040)},
+        {"a": 2, "b": 1},
+        unit="tokens",
+        length=lambda x: 1 + x % 3,
+        stop="drop",
+    ),
     "sample of shuffles": lambda d: Dataset.sample_from_datasets(
         [d.shuffle(4), Dataset.range(1000, 1040).shuffle(4).batch(2)], weights=[0.6, 0.4], seed=5
     ),
