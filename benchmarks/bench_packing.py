@@ -117,9 +117,12 @@ def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
     documents = tokens(lengths(number)["web text"])
     there = [one for one in PEERS if peers and python_of(one).exists()]
     candidates: list[tuple[str, Callable[[], float]]] = [
-        ("a document: Penstock, best fit", partial(ours, documents, "best_fit")),
-        ("a document: Penstock, concat", partial(ours, documents, "concat")),
-        *((f"a document: {_NAMES[one]}", partial(theirs, one, number)) for one in there),
+        ("processor time of a document: Penstock, best fit", partial(ours, documents, "best_fit")),
+        ("processor time of a document: Penstock, concat", partial(ours, documents, "concat")),
+        *(
+            (f"processor time of a document: {_NAMES[one]}", partial(theirs, one, number))
+            for one in there
+        ),
     ]
     out += in_turn(candidates, "µs", runs)
     unbalanced = steps(False, documents)

@@ -37,10 +37,20 @@ def tokens(packs):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("method", ["best_fit", "first_fit_decreasing", "concat"])
-def test_a_document_is_in_one_pack_though_a_worker_is_killed(another, method):
+@pytest.mark.parametrize(
+    ("method", "capacity"),
+    [
+        ("best_fit", CAPACITY),
+        ("best_fit", CAPACITY // 4),
+        ("first_fit_decreasing", CAPACITY),
+        ("first_fit_decreasing", CAPACITY // 4),
+        ("concat", CAPACITY),
+    ],
+)
+def test_a_document_is_packed_once_though_a_worker_is_killed(another, method, capacity):
+    """With a quarter of the capacity, documents are cut to pieces."""
     with another(workers=2) as mesh:
-        packs = Dataset.range(DOCUMENTS).map(slow).pack(CAPACITY, method=method, buffer=50)
+        packs = Dataset.range(DOCUMENTS).map(slow).pack(capacity, method=method, buffer=50)
         seen = []
         for pack in packs.distribute(DYNAMIC, mesh.target):
             seen.append(pack)
@@ -48,7 +58,7 @@ def test_a_document_is_in_one_pack_though_a_worker_is_killed(another, method):
                 mesh.workers[0].kill()
 
     assert tokens(seen) == ALL
-    assert all(len(pack["tokens"]) <= CAPACITY for pack in seen)
+    assert all(len(pack["tokens"]) <= capacity for pack in seen)
 
 
 @pytest.mark.parametrize("split_long", ["cut", "error"])

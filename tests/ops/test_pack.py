@@ -214,8 +214,9 @@ def test_documents_of_different_dtypes_are_an_error_of_their_pack(check_states):
 @pytest.mark.parametrize(
     ("element", "field", "match"),
     [
-        (np.zeros((2, 2)), None, "must be an array of one axis, but it is"),
-        (np.int64(3), None, "must be an array of one axis"),
+        (np.zeros((2, 2)), None, "must be an array of numbers with one axis, but it is"),
+        (np.array(["a", "b"]), None, "must be an array of numbers with one axis"),
+        (np.int64(3), None, "must be an array of numbers with one axis"),
         (np.zeros(3), "tokens", "must be a dict with a field 'tokens', but it is .*field=None"),
         ({"ids": np.zeros(3)}, "tokens", "must be a dict with a field 'tokens', but it is"),
         ({"tokens": np.int64(3)}, "tokens", "must be an array of numbers with one axis"),

@@ -52,7 +52,7 @@ class Documents:
             ElementError: when it has no tokens, or another field does not fit them.
         """
         length = self.tokens(element, number)
-        if self._field is not None and len(element) > 1:
+        if len(element) > 1 and self._field is not None:
             self._check_others(element, length, _which(number))
         return length
 
@@ -64,10 +64,10 @@ class Documents:
         """
         name = self._field
         if name is None:
-            if isinstance(element, np.ndarray) and element.ndim == 1:
+            if _is_sequence(element):
                 return len(element)
             raise ElementError(
-                f"{self.op}: {_which(number)} must be an array of one axis, but it is "
+                f"{self.op}: {_which(number)} must be an array of numbers with one axis, but it is "
                 f"{describe(element)}: map it to its tokens, or name their field with field="
             )
         if not isinstance(element, dict) or name not in element:
@@ -77,7 +77,7 @@ class Documents:
                 "field=None if the elements are the tokens"
             )
         tokens = element[name]
-        if not isinstance(tokens, np.ndarray) or tokens.ndim != 1 or tokens.dtype.hasobject:
+        if not _is_sequence(tokens):
             raise ElementError(
                 f"{self.op}: field {name!r} of {_which(number)} must be an array of numbers with "
                 f"one axis, but it is {describe(tokens)}"
@@ -100,8 +100,7 @@ class Documents:
         Raises:
             ElementError: when they have different fields or dtypes, or *pad* does not fit a dtype.
         """
-        made = self._joined(pieces)
-        name = self._name
+        made, name = self._joined(pieces), self._name
         lengths = [len(piece[name]) for piece in pieces]
         stops = np.array([0, *accumulate(lengths)], np.int32)
         total, counting = len(made[name]), self._counting
@@ -134,13 +133,14 @@ class Documents:
                 )
 
     def _joined(self, pieces: Sequence[Any]) -> dict[str, NDArray[Any]]:
-        first = pieces[0]
-        if len(first) == 1:
-            alike = {(len(piece), piece[self._name].dtype) for piece in pieces}
-        else:
-            alike = {_kind(piece) for piece in pieces}
-        if len(alike) > 1:
-            other = next(piece for piece in pieces if _kind(piece) != _kind(first))
+        first, name = pieces[0], self._name
+        parts = [piece[name] for piece in pieces]
+        if len(first) == 1 and max(map(len, pieces)) == 1:
+            dtype = parts[0].dtype
+            if [part.dtype for part in parts].count(dtype) == len(parts):
+                return {name: np.concatenate(parts)}
+        kind = _kind(first)
+        if (other := next((piece for piece in pieces if _kind(piece) != kind), None)) is not None:
             raise ElementError(
                 f"{self.op}: documents of one pack must have the same fields and dtypes, but "
                 f"{describe(first)} is packed with {describe(other)}: map them to one form first"
@@ -157,6 +157,10 @@ class Documents:
             ) from None
         whole[: len(column)] = column
         return whole
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1 and not value.dtype.hasobject
 
 
 def _which(number: int | None) -> str:
@@ -178,8 +182,10 @@ class DocumentIntake:
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """See `Intake.measure`."""
         length, capacity = self._documents.length(element, number), self._capacity
-        if length <= capacity:
-            return 0, length or None
+        if 0 < length <= capacity:
+            return 0, length
+        if not length:
+            return 0, None
         match self._long:
             case "cut":
                 whole, left = divmod(length, capacity)
