@@ -134,6 +134,22 @@ def test_tasks_without_an_order_give_the_elements_of_the_recorded_sequence(clust
     assert sorted(got) == sorted(expected([(0, (3, 1)), (begin, (0, 1))], 3000))
 
 
+def test_coordinated_rounds_give_the_elements_of_the_recorded_sequence(cluster, request):
+    dataset, job = mixed().take(960), request.node.name
+    two = [
+        dataset.distribute(DYNAMIC, cluster.target, job, consumer_index=k, num_consumers=2)
+        for k in range(2)
+    ]
+    loops = Loops(two)
+    got = loops.take(20)
+    begin = set_weights(cluster.target, job, {"code": 1})
+    got += loops.rest()
+
+    recorded = expected([(0, (3, 1)), (begin, (0, 1))], 960)
+    assert set(got) <= set(recorded)
+    assert len(recorded) - 8 <= len(got) == len(set(got))
+
+
 def test_the_next_epoch_begins_with_the_newest_weights(one_worker, request):
     dataset, job = mixed().take(64), request.node.name
     distributed = dataset.distribute(DYNAMIC, one_worker.target, job, ordered=True)

@@ -29,7 +29,7 @@ class AccessRole(Enum):
     WORKER = "worker"
     """Gets tasks and their definitions, and runs them."""
     OPERATOR = "operator"
-    """Looks at everything, and drains workers."""
+    """Looks at everything, drains workers, and changes the weights of mixtures."""
 
 
 @dataclass(frozen=True, slots=True)
