@@ -102,6 +102,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "INFINITE",
                 "Options",
                 "PreemptionHandler",
+                "Ragged",
                 "Reference",
                 "TerminationConfig",
                 "cluster_environment",
