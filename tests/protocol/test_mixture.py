@@ -209,6 +209,13 @@ def test_a_linear_schedule_follows_its_line(first, last, end, turn):
         assert abs(turns.counts(turn)[s] - wanted) <= 3 + stair / STAIRS
 
 
+def test_weights_that_do_not_change_between_two_points_are_one_stage():
+    points = [(0, {"a": 3, "b": 1}), (99, {"a": 0.75, "b": 0.25}), (100, {"a": 1, "b": 1})]
+
+    assert stages_of(points, ("a", "b"))[0] == WeightStage(0, (3, 1))
+    assert [stage.begin for stage in stages_of(points, ("a", "b"))] == [0, 99, 100]
+
+
 @pytest.mark.parametrize(
     "points",
     [[(5, {"web": 1})], [(0, {"web": 1}), (0, {"code": 1})], []],

@@ -128,7 +128,9 @@ def stages_of(weights: Weights, names: Sequence[str]) -> tuple[WeightStage, ...]
         shares.append([Fraction(part, sum(parts)) for part in parts])
     made: list[WeightStage] = []
     for (begin, end), (first, last) in zip(pairwise(begins), pairwise(shares), strict=True):
-        made += _line(begin, end, first, last)
+        made += (
+            [WeightStage(begin, _parts(first))] if first == last else _line(begin, end, first, last)
+        )
     return (*made, WeightStage(begins[-1], _parts(shares[-1])))
 
 
