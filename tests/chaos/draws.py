@@ -105,7 +105,7 @@ def random_ordered(seed: int) -> Plan:
         drawn,
         mode=DYNAMIC,
         passes=1,
-        pipeline=chance.choice(("range", "range", "batch", "interleave", "lines")),
+        pipeline=chance.choice(("range", "range", "batch", "interleave", "lines", "mixture")),
         local=chance.choice(LOCALS),
         sharing=Ordered(),
     )
@@ -120,7 +120,7 @@ def random_ordered(seed: int) -> Plan:
     return replace(
         plan,
         lives=(Life(workers, consumers, tuple(faults)),),
-        pipeline=chance.choice(("range", "interleave")),
+        pipeline=chance.choice(("range", "interleave", "mixture")),
         sharing=Ordered(consumers),
         deadline=180.0,
     )

@@ -227,6 +227,8 @@ PIPELINES = (
     "interleave-shuffle-batch",
     "lines",
     "lines-shuffle-batch",
+    "mixture",
+    "mixture-batch",
     "repeat-shuffle",
     "repeat-batch",
 )

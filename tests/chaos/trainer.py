@@ -49,6 +49,10 @@ def upstream(spec):
     elif "lines" in name:
         files = Dataset.list_files(spec["files"])
         dataset = files.interleave(Dataset.text_lines, cycle_length=3).map(int)
+    elif "mixture" in name:
+        halves = {"low": Dataset.range(n // 2), "high": Dataset.range(n // 2, n).global_shuffle(7)}
+        weights = [(0, {"low": 3, "high": 1}), (n // 2, {"low": 1, "high": 2})]
+        dataset = Dataset.mixture(halves, weights, stop="drop", turns_per_task=64)
     elif "repeat" in name:
         dataset = Dataset.range(n // 2).repeat(2)
     else:
