@@ -1,10 +1,11 @@
 """A language model's data: three corpora mixed, packed and read in one order, through a crash.
 
-    python examples/llm_pretraining.py
+    pip install pyarrow
+    python examples/llm_pretraining.py  # takes one to two minutes
 
-Two ranks read packs of 1,024 tokens. At pack 100 rank 0 changes the weights of the corpora. At pack
-600 the ranks save the state, and then they are killed. Three ranks go on from it. All together read
-what one rank reads that nothing interrupts.
+Two ranks read packs of 1,024 tokens. At pack 100, rank 0 changes the weights of the corpora. At
+pack 600, the ranks save the state, and then they are killed. Three ranks continue from this state.
+Last, one rank reads everything without a break, and the program compares the packs.
 """
 
 import json
@@ -87,7 +88,7 @@ def read(folder: Path, job: str) -> list[list[str]]:
 
 
 def main(folder: Path, target: str) -> None:
-    """Read with two ranks, kill them, go on with three, and compare with a run without breaks."""
+    """Read with two ranks, kill them, continue with three, and compare with an unbroken run."""
     make_corpora(folder)
     process = multiprocessing.get_context("spawn").Process
     runs = [("broken", 2, 0), ("broken", 3, SAVE), ("whole", 1, 0)]

@@ -164,6 +164,8 @@ def check_local(op: str, paths: Iterable[str]) -> None:
 def missing(op: str, path: str) -> MissingFile:
     """Return the error that says that *path* does not exist."""
     cure = "check bucket and name" if is_url(path) else "check its name, also on the workers' hosts"
+    if glob.has_magic(path):
+        cure += "; if it is a pattern, give the names that match it, such as those of Path.glob"
     return MissingFile(f"{op}: there is no file {path!r}: {cure}")
 
 

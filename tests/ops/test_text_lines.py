@@ -115,6 +115,11 @@ def _watched(read):
     return open_file
 
 
+def test_a_pattern_is_refused_as_a_missing_file_and_the_error_says_what_to_give(tmp_path):
+    with pytest.raises(MissingFile, match=r"if it is a pattern, give the names that match it"):
+        list(Dataset.text_lines(tmp_path / "*.txt"))
+
+
 def test_a_missing_file_is_named_when_reading_begins(tmp_path):
     (tmp_path / "here").write_text("x")
 

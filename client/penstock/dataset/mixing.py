@@ -55,7 +55,8 @@ class Mixing(DatasetBase):
         same dataset takes its turn, and shares count elements of the index.
 
         If a dataset has no index, or *unit* is not ``"elements"``, each task mixes the elements
-        that it reads, in the same shares, and ``ordered=True`` is refused.
+        that it reads, in the same shares. ``ordered=True`` is then refused, or, if the reader has a
+        *consumer_index*, the sequence depends on the number of workers.
 
         Args:
             datasets: the datasets by name.
