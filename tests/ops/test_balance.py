@@ -88,7 +88,7 @@ def test_a_cost_that_is_no_number_is_an_error_of_its_element(answer):
 def test_an_element_without_tokens_needs_a_cost():
     it = iter(Dataset.range(3).balance(2))
 
-    with pytest.raises(ElementError, match="balance: element 0 must be a dict with a field 'tok"):
+    with pytest.raises(ElementError, match="but it is int64: give cost=, a function"):
         next(it)
 
 

@@ -345,6 +345,7 @@ def test_datasets_and_weights_that_make_no_mixture_are_refused(arguments, said):
         ({"max_epochs": {"d": 1}}, "max_epochs names the dataset 'd'; there are 'a', 'b', 'c'"),
         ({"max_epochs": 2, "stop": "first"}, 'max_epochs is for stop="repeat"'),
         ({"seed": 0.5}, "seed must be an integer"),
+        ({"seed": 1 << 70}, "seed must fit int64"),
         ({"turns_per_task": 0}, "turns_per_task must be an integer of at least 1, not 0"),
     ],
 )

@@ -177,7 +177,7 @@ def test_finer_weights_are_rounded_and_each_positive_one_has_a_turn():
     assert abs(made[0] - MOST_PARTS / 3) < 2
 
 
-@pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf"), "much", None])
+@pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf"), "much", None, 10**400])
 def test_a_weight_that_is_no_finite_number_of_at_least_0_is_refused(weight):
     with pytest.raises(DatasetError, match="the weight of 'code' must be a finite number"):
         parts_of({"web": 1, "code": weight}, NAMES)
@@ -191,6 +191,12 @@ def test_weights_that_are_all_zero_are_refused():
 def test_a_weight_of_an_unknown_source_is_refused_with_the_names_there_are():
     with pytest.raises(DatasetError, match="source 'books'; there are 'web', 'code', 'wiki'"):
         parts_of({"books": 1}, NAMES)
+
+
+@pytest.mark.parametrize("weights", [None, 5, {"web", "code"}, iter([(0, {"web": 1})])])
+def test_weights_that_are_neither_a_dict_nor_a_list_are_refused(weights):
+    with pytest.raises(DatasetError, match="weights must be a dict, or a list of pairs"):
+        stages_of(weights, NAMES)
 
 
 @given(parts(3), parts(3), st.integers(1, 5000), st.integers(0, 5000))

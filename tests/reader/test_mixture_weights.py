@@ -1,8 +1,9 @@
 """Arguments of `set_weights` that cannot be meant are refused before a dispatcher is called."""
 
+import numpy as np
 import pytest
 
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, WaitedTooLong
 from penstock.service import set_weights
 
 NOBODY = "localhost:1"
@@ -17,6 +18,8 @@ NOBODY = "localhost:1"
         ({"web": 0}, "positive"),
         ({}, "positive"),
         ([("web", 1)], "dict"),
+        ({1: 1}, "by strings, not 1"),
+        ({"web": 10**400}, "finite"),
     ],
 )
 def test_weights_that_make_no_mixture_are_refused(weights, said):
@@ -28,6 +31,11 @@ def test_weights_that_make_no_mixture_are_refused(weights, said):
 def test_a_turn_is_a_whole_number(at):
     with pytest.raises(DatasetError, match="at must be a turn"):
         set_weights(NOBODY, "job", {"web": 1}, at=at)
+
+
+def test_a_turn_may_be_an_integer_of_numpy():
+    with pytest.raises(WaitedTooLong):
+        set_weights(NOBODY, "job", {"web": 1}, at=np.int64(5), timeout=0.1)
 
 
 @pytest.mark.parametrize("job", ["", None, 3])

@@ -138,7 +138,7 @@ def _mixture_of(
             'mixture: length is for unit="tokens" and unit="bytes", and unit is "elements"'
         )
     epochs = _epochs(max_epochs, names, stop)
-    seed = check_count("mixture", "seed", seed or 0, least=-(2**63), most=None)
+    seed = check_count("mixture", "seed", seed or 0, least=-(2**63))
     turns = check_count("mixture", "turns_per_task", turns_per_task)
     for name, node in nodes.items():
         if node.cardinality == 0:

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-
-from penstock.element import Element
+from penstock.element import Element, describe
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, ElementError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
 from penstock.ops.group_by_window import shown
 from penstock.ops.internal.arrangements import Windows
 from penstock.ops.internal.arranging import ArrangingIterator
-from penstock.ops.internal.documents import Documents
+from penstock.ops.internal.documents import is_sequence
 from penstock.ops.internal.packing import in_even_rounds
 from penstock.options import check_count
 
@@ -66,14 +64,11 @@ class _Costs:
 
     def __init__(self, cost: Callable[..., Any] | None, label: str, seed: int) -> None:
         self._cost = None if cost is None else UserFunction(cost, label, seed)
-        self._by_name = Documents(BalancedRounds.op, "tokens", None, 1)
-        self._bare = Documents(BalancedRounds.op, None, None, 1)
 
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """See `Intake.measure`."""
         if self._cost is None:
-            kind = self._bare if isinstance(element, np.ndarray) else self._by_name
-            return 0, kind.tokens(element, number)
+            return 0, _tokens(element, number)
         answer = self._cost(element, number)
         cost = _number(answer)
         if cost is None:
@@ -92,6 +87,18 @@ class _Costs:
     def join(self, group: list[Element]) -> Element:
         """See `Intake.join`. A group is one element."""
         return group[0]
+
+
+def _tokens(element: Element, number: int) -> int:
+    """Return how many tokens an element has: its length, or that of its field ``tokens``."""
+    tokens: Any = element.get("tokens") if isinstance(element, dict) else element
+    if is_sequence(tokens):
+        return len(tokens)
+    raise ElementError(
+        f"{BalancedRounds.op}: element {number} must be an array of numbers with one axis, or a "
+        f"dict with one under 'tokens', but it is {describe(element)}: give cost=, a function that "
+        "returns what an element costs"
+    )
 
 
 def _number(answer: Any) -> float | None:

@@ -74,7 +74,7 @@ def parts_of(weights: Mapping[str, float], names: Sequence[str]) -> tuple[int, .
 def _exact(name: str, weight: Any) -> Fraction:
     try:
         number = weight if isinstance(weight, Fraction) else float(weight)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if isinstance(weight, (str, bytes)) or not isfinite(number) or number < 0:
         raise DatasetError(
@@ -115,6 +115,8 @@ def stages_of(weights: Weights, names: Sequence[str]) -> tuple[WeightStage, ...]
     """
     if isinstance(weights, Mapping):
         return (WeightStage(0, parts_of(weights, names)),)
+    if not isinstance(weights, Sequence):
+        raise _no_points(weights)
     points = [_point(each) for each in weights]
     begins = [begin for begin, _ in points]
     if begins[:1] != [0] or any(a >= b for a, b in pairwise(begins)):
@@ -139,9 +141,13 @@ def _point(given: Any) -> tuple[int, Mapping[str, float]]:
         begin, weights = given
         if isinstance(begin, int) and not isinstance(begin, bool):
             return begin, weights
-    raise DatasetError(
+    raise _no_points(given)
+
+
+def _no_points(given: Any) -> DatasetError:
+    return DatasetError(
         "mixture: weights must be a dict, or a list of pairs of a turn and a dict, as in "
-        f"[(0, {{...}}), (10_000, {{...}})]; {given!r} is no such pair"
+        f"[(0, {{...}}), (10_000, {{...}})], not {given!r}"
     )
 
 

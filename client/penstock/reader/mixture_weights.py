@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.protocol.definition import ENDLESS
@@ -66,8 +67,20 @@ def set_weights(
     seconds = arguments.timeout_of(timeout)
     if not isinstance(job_name, str) or not job_name:
         raise DatasetError(f"set_weights: job_name must be the name of a job, not {job_name!r}")
-    if at is not None and not (type(at) is int and 0 <= at < ENDLESS):
-        raise DatasetError(f"set_weights: at must be a turn, an integer of at least 0, not {at!r}")
+    turn = None if at is None else _turn(at)
     parts_of(weights, tuple(weights) if isinstance(weights, Mapping) else ())
+    for name in weights:
+        if not isinstance(name, str):
+            raise DatasetError(f"set_weights: weights must name sources by strings, not {name!r}")
     plain = {name: float(weight) for name, weight in weights.items()}
-    return call(address, seconds, lambda dispatcher: dispatcher.set_weights(job_name, plain, at))
+    return call(address, seconds, lambda dispatcher: dispatcher.set_weights(job_name, plain, turn))
+
+
+def _turn(at: Any) -> int:
+    """Return *at* as a number of a turn; integers of NumPy are fine, too."""
+    whole = hasattr(at, "__index__") and not isinstance(at, bool)
+    if not (whole and 0 <= int(at) < ENDLESS):
+        raise DatasetError(
+            f"set_weights: at must be a turn, an integer from 0 to 2**62 - 1, not {at!r}"
+        )
+    return int(at)

@@ -64,7 +64,7 @@ class Documents:
         """
         name = self._field
         if name is None:
-            if _is_sequence(element):
+            if is_sequence(element):
                 return len(element)
             raise ElementError(
                 f"{self.op}: {_which(number)} must be an array of numbers with one axis, but it is "
@@ -77,7 +77,7 @@ class Documents:
                 "field=None if the elements are the tokens"
             )
         tokens = element[name]
-        if not _is_sequence(tokens):
+        if not is_sequence(tokens):
             raise ElementError(
                 f"{self.op}: field {name!r} of {_which(number)} must be an array of numbers with "
                 f"one axis, but it is {describe(tokens)}"
@@ -159,7 +159,8 @@ class Documents:
         return whole
 
 
-def _is_sequence(value: Any) -> bool:
+def is_sequence(value: Any) -> bool:
+    """Return whether *value* is an array of numbers with one axis, such as tokens."""
     return isinstance(value, np.ndarray) and value.ndim == 1 and not value.dtype.hasobject
 
 
