@@ -249,3 +249,15 @@ def test_a_change_takes_the_place_of_all_that_was_planned_from_its_turn_on():
 
     assert now[-1] == WeightStage(50, (0, 0, 1))
     assert now[:-1] == tuple(each for each in planned if each.begin < 50)
+
+
+def test_a_mixture_without_its_endless_source_ends_at_one_turn_in_all_views():
+    stages = (
+        WeightStage(0, (0, 1, 2)),
+        WeightStage(16, (2, 0, 3), (0, 5, 11)),
+        WeightStage(23, (0, 0, 1), (3, 5, 15)),
+    )
+
+    lengths = [Turns(stages[i:], (None, 2, 17), "all").length for i in range(3)]
+
+    assert lengths == [25, 25, 25]

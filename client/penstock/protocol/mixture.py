@@ -383,7 +383,8 @@ class Turns:
         if first:
             again = [self.turn_of(s, size) for s, size in sizes if size is not None]
             return min((turn for turn in again if turn is not None), default=None)
-        if any(size is None for _, size in sizes):
+        # An endless source that was removed ends nothing: views from later turns do not know it.
+        if any(size is None and self.stages[-1].parts[s] for s, size in sizes):
             return None
         left = [(s, size) for s, size in sizes if size and size > self._first[s]]
         if sizes and not left:
