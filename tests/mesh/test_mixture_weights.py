@@ -7,7 +7,8 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
-from penstock.protocol.mixture import Turns, WeightStage
+from penstock.protocol.mixture import WeightStage
+from penstock.protocol.turns import Turns
 from penstock.service import set_weights
 from penstock_cluster.cli.status import fetch
 from tests.mesh.drivers import each, side_by_side

@@ -10,7 +10,8 @@ from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
-from penstock.protocol.mixture import Turns, stages_of
+from penstock.protocol.mixture import stages_of
+from penstock.protocol.turns import Turns
 
 WEIGHTS = {"a": 3, "b": 1, "c": 1}
 SIZES = {"a": 9, "b": 5, "c": 12}

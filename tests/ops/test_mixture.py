@@ -20,8 +20,9 @@ from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.graph.run import open_root
-from penstock.protocol.mixture import Turns, WeightStage, changed, encode, parts_of, stages_of
+from penstock.protocol.mixture import WeightStage, changed, encode, parts_of, stages_of
 from penstock.protocol.splits import Split
+from penstock.protocol.turns import Turns
 
 WEIGHTS = {"a": 0.5, "b": 0.3, "c": 0.2}
 SIZES = {"a": 9, "b": 5, "c": 12}

@@ -12,7 +12,6 @@ from penstock.errors import DatasetError
 from penstock.protocol.mixture import (
     MOST_PARTS,
     STAIRS,
-    Turns,
     WeightStage,
     changed,
     decode,
@@ -21,6 +20,7 @@ from penstock.protocol.mixture import (
     stages_of,
 )
 from penstock.protocol.turn_pattern import pattern_of
+from penstock.protocol.turns import Turns
 
 NAMES = ("web", "code", "wiki")
 FAR = 400
@@ -213,6 +213,31 @@ def test_a_linear_schedule_follows_its_line(first, last, end, turn):
         wanted = a * turn + (b - a) * turn * turn / (2 * end)
         stair = Fraction(end, STAIRS)
         assert abs(turns.counts(turn)[s] - wanted) <= 3 + stair / STAIRS
+
+
+@given(
+    parts(3), parts(3), st.integers(1, 1200), st.lists(st.integers(0, 60), min_size=3, max_size=3)
+)
+def test_on_a_line_no_source_is_too_rare_to_have_the_rest_of_the_turns(first, last, end, sizes):
+    each = [a + b for a, b in zip(first, last, strict=True)]
+    one, other = (dict(zip(NAMES, each, strict=True)) for each in (first, last))
+    stages = stages_of([(0, one), (end, other)], NAMES)
+    positive = [all(stage.parts[s] for stage in stages[:-1]) for s in range(3)]
+
+    turns = Turns(stages, sizes, "drop")
+
+    for s in range(3):
+        assert positive[s] == bool(each[s]) or end < 2
+        if positive[s] and last[s]:
+            assert turns.counts(turns.length)[s] == sizes[s]
+
+
+def test_a_rare_source_is_read_whole_when_the_others_have_ended():
+    plan = [(0, {"a": 0.99, "b": 0.01}), (1000, {"a": 0.9, "b": 0.1})]
+
+    turns = Turns(stages_of(plan, ("a", "b")), (10, 500), "drop")
+
+    assert turns.counts(turns.length) == (10, 500)
 
 
 def test_weights_that_do_not_change_between_two_points_are_one_stage():

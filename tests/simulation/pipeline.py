@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.definition import MixtureOutline
-from penstock.protocol.mixture import Turns, decode
+from penstock.protocol.mixture import decode
 from penstock.protocol.splits import Split
+from penstock.protocol.turns import Turns
 from penstock.protocol.types import Checkpoint
 
 DEPTH = 3

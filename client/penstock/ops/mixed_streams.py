@@ -24,7 +24,8 @@ from penstock.executors.function import transform_error
 from penstock.graph.node import INFINITE, UNKNOWN, Node, function
 from penstock.ops.repeat import Repeat, RepeatIterator
 from penstock.ops.selection import DirectedIterator, Director, joint_cardinality
-from penstock.protocol.mixture import Turns, WeightStage, without
+from penstock.protocol.mixture import WeightStage, without
+from penstock.protocol.turns import Turns
 from penstock.runtime.interrupts import interruptible
 
 DRAWN = 256

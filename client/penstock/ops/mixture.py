@@ -30,7 +30,8 @@ from penstock.ops.internal.stretch import index_in, is_indexed
 from penstock.ops.internal.unit_cursor import Units, UnitsIterator
 from penstock.options import Options
 from penstock.protocol.definition import ENDLESS, MixtureOutline
-from penstock.protocol.mixture import Turns, WeightStage, decode
+from penstock.protocol.mixture import WeightStage, decode
+from penstock.protocol.turns import Turns
 from penstock.protocol.types import SourceSlice
 
 

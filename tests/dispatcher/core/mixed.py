@@ -1,7 +1,8 @@
 """A job that reads a mixture in order, as its dispatcher sees it: turns are units."""
 
 from penstock.protocol.definition import ENDLESS, MixtureOutline, SplitProviderSpec
-from penstock.protocol.mixture import Turns, WeightStage, decode
+from penstock.protocol.mixture import WeightStage, decode
+from penstock.protocol.turns import Turns
 from penstock.protocol.types import Failure, Mode, SourceSlice
 from penstock_dispatcher.core.events import SetWeights
 from penstock_dispatcher.core.facts import SplitsGranted, WeightsChanged

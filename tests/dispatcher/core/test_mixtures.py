@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import StateError
 from penstock.protocol.calls import OpenIterationReply
-from penstock.protocol.mixture import Turns, WeightStage, changed, decode
+from penstock.protocol.mixture import WeightStage, changed, decode
+from penstock.protocol.turns import Turns
 from penstock.protocol.types import Codec, Failure, Mode, SourceSlice
 from penstock_dispatcher.core import job_state, mixtures
 from penstock_dispatcher.core.events import OpenIteration

@@ -13,7 +13,8 @@ from functools import lru_cache
 from operator import attrgetter
 
 from penstock.protocol.definition import ENDLESS, MixtureOutline
-from penstock.protocol.mixture import Turns, WeightStage, changed
+from penstock.protocol.mixture import WeightStage, changed
+from penstock.protocol.turns import Turns
 from penstock_dispatcher.core.fact_values import WeightChange
 
 

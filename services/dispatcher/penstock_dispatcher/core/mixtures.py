@@ -7,7 +7,7 @@ a split that was granted never changes.
 from __future__ import annotations
 
 from penstock.errors import DatasetError, PenstockError
-from penstock.protocol.mixture import WeightStage, parts_of
+from penstock.protocol.mixture import MOST_PARTS_OF_CHANGE, WeightStage, parts_of
 from penstock.protocol.names import printable
 from penstock.protocol.types import Failure, IterationId, Mode
 from penstock_dispatcher.core.context import DecisionContext
@@ -49,7 +49,7 @@ def _decide(state: DispatcherState, event: SetWeights) -> tuple[WeightsChanged |
         )
     number, iteration, provider, mixture = _mixture(state, job, event)
     current, first = provider.pass_number, mixture.turn_at(provider.offset)
-    parts = parts_of(event.weights, mixture.outline.names)
+    parts = parts_of(event.weights, mixture.outline.names, MOST_PARTS_OF_CHANGE)
     planned, last = mixture.stages(current, first)[-1], _last(mixture, current, first)
     at = first if event.at is None else event.at
     if planned.parts == parts and planned.begin <= at:
