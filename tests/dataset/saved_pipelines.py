@@ -56,7 +56,6 @@ PIPELINES: dict[str, Callable[[Path], Dataset]] = {
     "repeat": lambda _: Dataset.range(5).shuffle(5, seed=1).repeat(4),
     "cache in memory": lambda _: Dataset.range(8).cache().repeat(3),
     "batch": lambda _: Dataset.range(45).batch(4),
-    "ragged batch": lambda _: Dataset.range(20).map(lambda x: np.ones(x % 4)).ragged_batch(3),
     "padded batch": lambda _: Dataset.range(20).map(lambda x: np.ones(x % 4)).padded_batch(3),
     "unbatch": lambda _: Dataset.range(40).batch(4).unbatch(),
     "rebatch": lambda _: Dataset.range(45).batch(4).rebatch(3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -176,9 +177,10 @@ def read_by_tasks(ds, tasks, size=None, seed=1, changes=()):
         log = [*group, Split(0, 0)]
         reader = SplitReader(lambda _, at, log=log: log[at])
         about = {"splits": reader, "providers": assignments([provider])}
-        run = open_root(selected(ds.node), replace(Context.local(seed, task), **about))
-        while block := read(run):
-            out += block
+        context = replace(Context.local(seed, task), **about)
+        with closing(open_root(selected(ds.node), context)) as run:
+            while block := read(run):
+                out += block
     return out
 
 
@@ -190,9 +192,10 @@ def read(run):
 
 
 def outcomes(ds, seed=1):
-    run, out = open_root(ds.node, Context.local(seed)), []
-    while len(out) < 400 and (block := read(run)):
-        out += block
+    out = []
+    with closing(open_root(ds.node, Context.local(seed))) as run:
+        while len(out) < 400 and (block := read(run)):
+            out += block
     return out
 
 
@@ -357,9 +360,10 @@ def test_other_arguments_that_are_malformed_are_refused(more, said):
 
 def test_random_points_of_reading_ahead_do_not_move_the_order():
     chance = random.Random(3)
-    run, out = open_root(mix().node, Context.local(1)), []
-    while len(out) < 300:
-        out += run.block(chance.randint(1, 40))
+    out = []
+    with closing(open_root(mix().node, Context.local(1))) as run:
+        while len(out) < 300:
+            out += run.block(chance.randint(1, 40))
     assert ints(out)[:300] == expected(LISTS, WEIGHTS, 300)
 
 

@@ -52,7 +52,7 @@ def dispatcher(monkeypatch):
             return exc.value
         raise AssertionError("it waits")
 
-    monkeypatch.setattr(registration, "_run", run)
+    monkeypatch.setattr(registration, "call", run)
     return made
 
 

@@ -169,7 +169,7 @@ def many(tmp_path_factory):
         os.unlink(f"{folder}/{n:06}.x")
 
 
-@pytest.mark.quick(2)
+@pytest.mark.slow
 def test_many_files_are_listed_in_two_seconds(name, many):
     names = [f"{many}/{n:06}.x" for n in range(MANY)]
     dataset = KINDS[name].make(names if name in NAMES_ONLY else f"{many}/*.x")
