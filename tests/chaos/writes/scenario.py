@@ -97,7 +97,11 @@ def play(warm: Warm, order: Order, kill: Kill, work_dir: Path, folder: Path) -> 
         if not played.problems:
             played.problems += left_in(work_dir)
     except Exception as exc:  # noqa: BLE001  it is what is looked for
-        played.problems.append(f"{type(exc).__name__}: {exc}")
+        log = dispatcher.log.read_text()[-1500:] if dispatcher.log.exists() else ""
+        played.problems += [
+            f"{type(exc).__name__}: {exc}",
+            f"the dispatcher: {dispatcher.problem}, after {dispatcher.starts} starts:\n{log}",
+        ]
     finally:
         played.hit, played.kills = order.hit, order.kills
         played.calls, played.writes = order.calls, order.writes
