@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -31,7 +30,7 @@ from penstock.ops.internal.unit_cursor import Units, UnitsIterator
 from penstock.options import Options
 from penstock.protocol.definition import ENDLESS, MixtureOutline
 from penstock.protocol.mixture import WeightStage, decode
-from penstock.protocol.turns import Turns
+from penstock.protocol.turns import Turns, turns_of
 from penstock.protocol.types import SourceSlice
 
 
@@ -79,7 +78,7 @@ class Mixture(Node):
     def turns(self, changes: str = "") -> Turns:
         """Return the turns; *changes* are stages that take the place of its own, as a text."""
         stages = decode(changes) if changes else tuple(WeightStage(*each) for each in self.stages)
-        return _turns(stages, self.sizes, self.stop, self.max_epochs, self.seed)
+        return turns_of(stages, self.sizes, self.stop, self.max_epochs, self.seed)
 
     @property
     def length(self) -> int:
@@ -125,17 +124,6 @@ class Mixture(Node):
                     "take other elements: give the mixture those that it had then, or begin again"
                 )
         return (_ExactIterator if self.is_exact else _DroppingIterator)(self, context, place)
-
-
-@lru_cache(maxsize=64)
-def _turns(
-    stages: tuple[WeightStage, ...],
-    sizes: tuple[int | None, ...],
-    stop: str,
-    max_epochs: tuple[int | None, ...],
-    seed: int,
-) -> Turns:
-    return Turns(stages, sizes, stop, max_epochs, seed)
 
 
 @dataclass(frozen=True, eq=False)

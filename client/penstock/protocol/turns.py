@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.protocol.mixture import WeightStage
 from penstock.protocol.turn_pattern import pattern_of
@@ -187,3 +188,15 @@ class Turns:
             return self.stages[0].begin
         ends = [self.turn_of(s, size - 1) for s, size in left]
         return max((turn + 1 for turn in ends if turn is not None), default=None)
+
+
+@lru_cache(maxsize=256)
+def turns_of(
+    stages: tuple[WeightStage, ...],
+    sizes: tuple[int | None, ...],
+    stop: str,
+    max_epochs: tuple[int | None, ...],
+    seed: int,
+) -> Turns:
+    """Return the turns of a mixture, made once for equal arguments; see `Turns`."""
+    return Turns(stages, sizes, stop, max_epochs, seed)

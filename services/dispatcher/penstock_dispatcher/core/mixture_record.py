@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from operator import attrgetter
 
 from penstock.protocol.definition import ENDLESS, MixtureOutline
 from penstock.protocol.mixture import WeightStage, changed
-from penstock.protocol.turns import Turns
+from penstock.protocol.turns import Turns, turns_of
 from penstock_dispatcher.core.fact_values import WeightChange
 
 
@@ -63,7 +62,7 @@ class MixtureRecord:
     def turns(self, pass_number: int, turn: int) -> Turns:
         """Return the turns of a pass from *turn* on."""
         it = self.outline
-        return _turns(self.stages(pass_number, turn), it.sizes, it.stop, it.max_epochs, it.seed)
+        return turns_of(self.stages(pass_number, turn), it.sizes, it.stop, it.max_epochs, it.seed)
 
     def units(self, pass_number: int, turn: int) -> range:
         """Return the turns that are units of a pass, in order. All changes from *turn* on count."""
@@ -93,14 +92,3 @@ def with_change(
 def next_pass(changes: tuple[WeightChange, ...]) -> tuple[WeightChange, ...]:
     """Return the changes with which a pass of a job begins that follows one with *changes*."""
     return tuple(WeightChange(0, WeightStage(0, each.stage.parts)) for each in changes[-1:])
-
-
-@lru_cache(maxsize=256)
-def _turns(
-    stages: tuple[WeightStage, ...],
-    sizes: tuple[int | None, ...],
-    stop: str,
-    max_epochs: tuple[int | None, ...],
-    seed: int,
-) -> Turns:
-    return Turns(stages, sizes, stop, max_epochs or None, seed)
