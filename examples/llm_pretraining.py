@@ -83,7 +83,9 @@ def train(folder: Path, target: str, job: str, rank: int, ranks: int, first: int
 
 def read(folder: Path, job: str) -> list[list[str]]:
     """Return the documents of each pack, in the order of the packs."""
-    lines = [line.split() for file in folder.glob(f"{job}-*") for line in file.open()]
+    lines = [
+        line.split() for file in folder.glob(f"{job}-*") for line in file.read_text().splitlines()
+    ]
     return sorted(lines, key=lambda line: int(line[0]))
 
 
