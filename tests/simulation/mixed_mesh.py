@@ -1,23 +1,28 @@
-"""A mesh whose one job reads a mixture in order, while somebody changes its weights."""
+"""A mesh whose one job reads a mixture in order, while somebody changes its weights.
+
+In many schedules a process is killed between a change and the first turn that it holds for.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import cycle, islice
 from random import Random
 from typing import Any
 
 from penstock.protocol.definition import MixtureOutline
 from penstock.protocol.mixture import WeightStage
-from penstock.protocol.types import IterationId, SourceSlice
+from penstock.protocol.types import IterationId, ReaderId, SourceSlice, TaskId
 from penstock_dispatcher.core.events import Call, SetWeights
 from penstock_dispatcher.core.fact_values import WeightChange
 from penstock_dispatcher.core.facts import (
     Fact,
     IterationOpened,
     IterationRestored,
+    SplitsGranted,
     WeightsChanged,
 )
 from penstock_dispatcher.core.mixture_record import MixtureRecord
@@ -31,8 +36,15 @@ from simulation.runner import Work
 from simulation.world import LawBroken, Process
 
 NAMES = ("a", "b", "c")
+READERS = (1, 2, 3, 8)
 TRIES = 5
 """How often somebody asks for a change whose answer was lost."""
+
+FULL = 0.2
+"""How often workers have several slots: then the first tasks have nearly all turns."""
+
+KILLS = 0.4
+"""How often a process is killed between a change and its use."""
 
 
 class MixedMesh(OrderedMesh):
@@ -53,10 +65,24 @@ class MixedMesh(OrderedMesh):
         straight = not any(one.has_operators for one in plan.habits)
         self.recorded = _Recorded(self, self.stride, firsts, straight=straight)
         self.ledger = self.witness = self.recorded
+        self.stats[f"by {plan.readers} readers"] += 1
         for _ in range(self.chance.randint(1, 5)):
+            turn = self.chance.randint(0, plan.size - 1)
             weights = {name: float(self.chance.randint(0, 5)) for name in NAMES}
-            at = self.chance.choice((None, None, self.chance.randint(0, plan.size)))
-            self.at(self.chance.uniform(0.5, 12), self.asks, weights, at, TRIES)
+            at = self.chance.choice((None, None, self.chance.randint(turn, plan.size)))
+            self.recorded.wishes.append((turn, partial(self.asks, weights, at, TRIES)))
+
+    def strike(self) -> None:
+        """Have the dispatcher or a worker killed soon, in a world in which that happens."""
+        if self.rough and self.chance.random() < KILLS:
+            whom = self.chance.choice(("d", "w"))
+            self.at(self.chance.uniform(0, 1), self.fault, f"crash {whom}")
+
+    def gone(self, process: Process) -> None:
+        """See `OrderedMesh.gone`; count who ended between a change and its use."""
+        if process.name[0] in "dw" and self.recorded.has_unused:
+            self.stats[f"a {process.name[0]} ended before a change was used"] += 1
+        super().gone(process)
 
     def asks(self, weights: dict[str, float], at: int | None, tries: int) -> None:
         """Have somebody ask the dispatcher for *weights*, again if no answer comes."""
@@ -94,18 +120,37 @@ class _Recorded(InOrder):
         self._mixed = world
         self._promised: dict[int, tuple[int, ...]] = {}
         """The parts that the dispatcher has confirmed, by the turn from which they hold."""
+        self._newest_turn = -1
+        """The newest turn that a loop has taken."""
+        self.wishes: list[tuple[int, Callable[[], None]]] = []
+        """What somebody asks for as soon as a task has a turn."""
+
+    @property
+    def has_unused(self) -> bool:
+        """Whether there is a change from a turn that no loop came to."""
+        return any(each.stage.begin > self._newest_turn for each in self.changes)
+
+    def consume(
+        self, session: str, reader: ReaderId | None, task: TaskId, number: int, element: Element
+    ) -> None:
+        """See `Ledger.consume`."""
+        super().consume(session, reader, task, number, element)
+        self._newest_turn = max(self._newest_turn, element.unit)
 
     def decided(self, fact: Fact) -> None:
         """See `Ledger.decided`."""
         super().decided(fact)
         if isinstance(fact, IterationOpened | IterationRestored):
-            self._promised = {}
+            self._promised, self._newest_turn = {}, -1
             self._look(fact.iteration)
+        if isinstance(fact, SplitsGranted) and self.tasks[fact.task][0] == self.current:
+            self._ask(fact.splits[0].stop)
         if isinstance(fact, WeightsChanged) and fact.iteration == self.current:
             begin = fact.change.stage.begin
             self._promised = {at: one for at, one in self._promised.items() if at < begin}
             self._look(self.current)
             self.world.stats["weights changed"] += 1
+            self._mixed.strike()
 
     def restarted(self, state: DispatcherState) -> None:
         """See `Ledger.restarted`."""
@@ -120,6 +165,11 @@ class _Recorded(InOrder):
         found = {each.stage.begin: each.stage.parts for each in self.changes}
         if begin in found and _alike(found[begin], weights):
             self._promised[begin] = found[begin]
+
+    def _ask(self, turn: int) -> None:
+        for wish in [each for each in self.wishes if each[0] <= turn]:
+            self.wishes.remove(wish)
+            self.world.at(self.world.chance.uniform(0, 0.3), wish[1])
 
     def _look(self, iteration: IterationId) -> None:
         known = self._mixed.iteration(iteration)
@@ -143,11 +193,21 @@ def _alike(parts: tuple[int, ...], weights: Mapping[str, float]) -> bool:
 def run(seed: int, *, trace: bool = False) -> Counter[str]:
     """Run one schedule; and if a save succeeded in it, restore it with other counts."""
     consumers = bool(seed % 2)
-    plan = plan_in_order(Plan.draw(seed), consumers=consumers)
+    plan = _plan(Plan.draw(seed), consumers=consumers)
 
     def restored(mesh: OrderedMesh) -> MixedMesh:
-        later = plan_in_order(Plan.draw(seed, (plan, mesh.ledger.saved)), consumers=consumers)
+        later = _plan(Plan.draw(seed, (plan, mesh.ledger.saved)), consumers=consumers)
         return made(later, mesh.firsts_of_last)
 
     made = partial(MixedMesh, trace=trace, consumers=consumers)
     return run_and_restore(made(plan, {}), restored)
+
+
+def _plan(drawn: Plan, *, consumers: bool) -> Plan:
+    """Return a schedule with one of `READERS`, and of fewer tasks at once than there are turns."""
+    plan = plan_in_order(drawn, consumers=consumers)
+    own = Random(f"mixed {plan.seed} {plan.origin is not None}")
+    readers = own.choice(READERS)
+    slots = plan.slots if own.random() < FULL else ()
+    habits = tuple(islice(cycle(plan.habits), readers))
+    return replace(plan, readers=readers, habits=habits, slots=slots)

@@ -131,6 +131,11 @@ def test_without_this_part_of_an_order_or_of_fixed_parts_a_law_breaks(
     assert any(law and said in law for law in judged)
 
 
+def test_a_change_of_weights_that_was_confirmed_and_not_yet_written_is_missed():
+    with Kind.MIXED.broken("journal_first"):
+        assert "was confirmed, and is lost" in Kind.MIXED.judge(37)[0]
+
+
 def test_a_worker_that_nobody_reaches_holds_the_pass_unless_its_tasks_move():
     def nobody_reaches_one(plan):
         return len(plan.never) == plan.readers and plan.kind == "calm"
