@@ -16,9 +16,10 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.definition import MixtureOutline, SplitProviderSpec
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.types import Codec, Failure, Mode, ReaderStatus
+from penstock.protocol.types import Codec, Failure, Mode, ReaderStatus, SourceSlice
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.events import (
     AppendFact,
@@ -30,6 +31,7 @@ from penstock_dispatcher.core.events import (
     ReplyToCall,
     SendCommand,
     SendView,
+    SetWeights,
     StartHistory,
     Tick,
     WorkerDead,
@@ -41,6 +43,9 @@ from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.task_views import draw
 from tests.dispatcher.core.random_peers import VERSIONS, Reader, Run, Worker
 from tests.openings import changed, opening
+
+WEIGHTS = -1
+"""The call in which somebody changes weights: it may be refused."""
 
 
 class RandomCluster:
@@ -71,6 +76,7 @@ class RandomCluster:
         self.datasets = {}
         self.calm = False
         self.tell(StartHistory(seed))
+        mixed = random.Random(f"mixtures {seed}")
         for name in "ab":
             streams = tuple(
                 SplitProviderSpec(
@@ -82,6 +88,7 @@ class RandomCluster:
                 )
                 for i in range(self.chance.choice([1, 1, 2]))
             )
+            streams = tuple(of_mixture(one, i, mixed) for i, one in enumerate(streams))
             self.datasets[name] = streams
             self.tell(RegisterDataset(1, VERSIONS, name, streams, ""))
 
@@ -103,6 +110,8 @@ class RandomCluster:
                     self.order(worker, incarnation, order)
                 case SendView(view):
                     self.view(view)
+                case ReplyToCall(call) if call == WEIGHTS:
+                    pass
                 case ReplyToCall(call, OpenIterationReply(iteration)):
                     self.calls.pop(call).iteration = iteration
                 case ReplyToCall(call, Failure() as failure):
@@ -203,7 +212,7 @@ class RandomCluster:
         self.tick()
         self.chance.choice(
             [self.work, self.work, self.beat, self.beat, self.read, self.read, self.new]
-            + ([] if self.calm else [self.trouble])
+            + ([] if self.calm else [self.trouble, self.weigh])
         )()
 
     def tick(self):
@@ -228,6 +237,16 @@ class RandomCluster:
             self.tell(OpenIteration(len(self.readers), request, self.chance.getrandbits(63)))
         elif len(self.workers) < 3:
             self.start_worker(f"w{len(self.lives) % 4}")
+
+    def weigh(self):
+        """Change the weights of a mixture; tell whoever asks that it cannot be."""
+        jobs = list(self.core.state.jobs)
+        if not jobs:
+            return
+        number, chance = self.chance.randrange(2), self.chance
+        weights = {name: float(chance.randint(0, 4)) for name in names_of(number)}
+        at = chance.choice([None, None, chance.randint(0, 60)])
+        self.tell(SetWeights(WEIGHTS, chance.choice(jobs), weights, at))
 
     def asked_again(self, repetition):
         request = opening(VERSIONS, "a", self.named, "j", repetition, Codec.NONE)
@@ -358,6 +377,20 @@ class RandomCluster:
     def over(self, reader):
         iteration = self.core.state.iterations.get(reader.iteration)
         return reader.finished or reader.left or reader.superseded or iteration is None
+
+
+def of_mixture(spec, number, chance):
+    """Let the units of *spec* be turns of a mixture, in some cases."""
+    if not spec.units or chance.random() < 0.4:
+        return spec
+    stages, cuts = (WeightStage(0, (chance.randint(1, 3), 1)),), (SourceSlice(0, spec.units),)
+    mixture = MixtureOutline(names_of(number), stages, (None, 7), seed=number, cuts=cuts)
+    return replace(spec, mixture=mixture)
+
+
+def names_of(number):
+    """Return the names of the sources of a mixture."""
+    return f"web {number}", f"code {number}"
 
 
 def run_world(seed, kind=RandomCluster, **settings):

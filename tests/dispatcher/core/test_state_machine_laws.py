@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.mixture import decode
 from penstock.protocol.types import Mode
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.datasets import DatasetRegistered
@@ -88,6 +89,74 @@ def check_splits(world):
                         assert ended[task, stream] == (plan.passes if plan.units else 1)
 
 
+@pytest.mark.slow
+def test_every_split_of_a_mixture_has_the_weights_that_were_recorded_before_it():
+    assert sum(map(check_weights, map(settled, SEEDS))) > 300
+
+
+def check_weights(world):
+    """Hold splits of mixtures against the changes before them; return how many changes there are.
+
+    A change replaces those from its turn on, and later passes and repetitions begin with it.
+    """
+    streams, dataset, owner, job_of, changes = {}, {}, {}, {}, 0
+    stages, of_job, passes, granted = defaultdict(list), defaultdict(list), Counter(), Counter()
+    for fact in world.facts:
+        match fact:
+            case f.JobCreated(job, parameters):
+                dataset[job] = world.datasets[parameters.dataset]
+            case f.IterationOpened(iteration, job):
+                job_of[iteration], streams[iteration] = job, dataset[job]
+                for stream in range(len(dataset[job])):
+                    stages[iteration, stream] = of_job[job, stream]
+                    of_job[job, stream] = [(0, 0, p) for _, _, p in of_job[job, stream][-1:]]
+            case f.IterationRestored(iteration, job):
+                job_of[iteration], streams[iteration] = job, dataset[job]
+                for stream, was in enumerate(fact.providers):
+                    stages[iteration, stream] = stages_in(was.changes)
+                    granted[iteration, stream, was.pass_number] = was.offset
+                    of_job[job, stream] = stages_in(fact.weights.get(stream, ()))
+                owner.update({task.task: iteration for task in fact.tasks})
+                passes.update({(t.task, i): n for t in fact.tasks for i, n in enumerate(t.ended)})
+            case f.TaskCreated(task, iteration):
+                owner[task] = iteration
+            case f.WeightsChanged(job, iteration, stream, change):
+                changes += 1
+                new = stages_in([change])
+                if iteration is None:
+                    of_job[job, stream] = before(new[0], of_job[job, stream]) + new
+                    continue
+                assert job_of[iteration] == job
+                stages[iteration, stream] = before(new[0], stages[iteration, stream]) + new
+                of_job[job, stream] = [(0, 0, new[0][2])]
+                turn, begin = change.pass_number, change.stage.begin
+                assert granted[iteration, stream, turn] <= begin, "a task has that turn"
+                assert not granted[iteration, stream, turn + 1]
+            case f.SplitsGranted(task, stream, splits):
+                key = owner[task], stream
+                mixture = streams[owner[task]][stream].mixture
+                for split in splits:
+                    turn = passes[task, stream]
+                    passes[task, stream] += not split
+                    granted[(*key, turn)] = max(granted[(*key, turn)], split.stop)
+                    for unit in range(split.start, split.stop) if mixture is not None else ():
+                        known = before((turn, unit + 1), stages[key])
+                        wanted = known[-1][2] if known else mixture.stages[0].parts
+                        has = decode(split.names[0]) if split.names else mixture.stages
+                        found = [one.parts for one in has if one.begin <= unit]
+                        assert found[-1] == wanted, f"turn {unit} of pass {turn}"
+    return changes
+
+
+def stages_in(changes):
+    return [(one.pass_number, one.stage.begin, one.stage.parts) for one in changes]
+
+
+def before(at, stages):
+    """Return those of *stages* that begin before *at*, a pass and a turn."""
+    return [one for one in stages if one[:2] < at[:2]]
+
+
 def dataset_mode(world, iteration):
     opened = next(
         x
@@ -120,7 +189,7 @@ def test_a_state_that_was_written_and_read_goes_on_like_one_that_was_not():
 def test_facts_are_plain_values():
     seen = written_and_read(map(settled, range(60)))
     kinds = (*get_args(f.JobFact), *get_args(f.PeerFact), *get_args(f.TaskFact), DatasetRegistered)
-    elsewhere = {"TaskFailed", "TaskCounted", "WeightsChanged"}
+    elsewhere = {"TaskFailed", "TaskCounted"}
     elsewhere |= {kind.__name__ for kind in get_args(RoundsFact)}
     assert seen == {kind.__name__ for kind in kinds} - elsewhere
 

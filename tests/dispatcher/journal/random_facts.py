@@ -11,13 +11,15 @@ from penstock.protocol.control import (
     TaskReport,
     WorkerHeartbeat,
 )
-from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.definition import MixtureOutline, SplitProviderSpec
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Mode, Versions
+from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Mode, SourceSlice, Versions
 from penstock_dispatcher.core.events import (
     AppendFact,
     OpenIteration,
     RegisterDataset,
+    SetWeights,
     StartHistory,
     Tick,
 )
@@ -31,6 +33,9 @@ from tests.openings import opening
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 SETTINGS = CoreSettings(
     worker_lease=5, reader_lease=30, idle=60, sweep_interval=10, dataset_idle=20.0
+)
+MIXTURE = MixtureOutline(
+    ("web", "code"), (WeightStage(0, (1, 1)),), (None, 70), cuts=(SourceSlice(0, 1000),)
 )
 
 
@@ -54,7 +59,7 @@ class RandomFacts:
         self.now += 0.3
         action = self.rng.choice(
             [self.register, self.open, self.join, self.work, self.work, self.read, self.split]
-            + [self.split, self.wait]
+            + [self.split, self.wait, self.weigh]
         )
         facts = action()
         self.core.take_views(self.now)
@@ -69,7 +74,7 @@ class RandomFacts:
         asked = None
         if number is None:
             asked = Registration(f"id of {name}" if name == "set1" else "", Codec.LZ4, b"spec")
-        providers = (SplitProviderSpec(("s",), 1000, None, 1, 1),)
+        providers = (SplitProviderSpec(("s",), 1000, mixture=MIXTURE),)
         return self.hear(
             RegisterDataset(self.calls, VERSIONS, name, providers, "", registration=asked)
         )
@@ -135,6 +140,11 @@ class RandomFacts:
         life = self.state.workers[task.worker].incarnation
         at = task.logs[0].stop
         return self.hear(SplitRequest(task.worker, life, name, task.attempt, 0, at))
+
+    def weigh(self):
+        self.calls += 1
+        weights = {"web": float(self.rng.randrange(1, 5)), "code": 1.0}
+        return self.hear(SetWeights(self.calls, self.rng.choice("ab"), weights, None))
 
     def wait(self):
         facts = []
