@@ -238,6 +238,42 @@ def test_operators_that_work_on_each_tasks_own_stream_are_logged(caplog):
     assert caplog.messages == ["applied to each task's own part of the elements: take, batch"]
 
 
+def test_consumers_of_a_pipeline_without_one_order_are_told_that_they_read_rounds(caplog):
+    documents = {"a": Dataset.range(4), "b": Dataset.range(4)}
+    by_tokens = Dataset.mixture(documents, {"a": 1, "b": 1}, unit="tokens", length=abs)
+
+    apply(by_tokens, **ONE_OF_TWO)
+    apply(Dataset.range(4), ordered=True, **ONE_OF_TWO)
+    assert caplog.messages == []
+
+    apply(by_tokens, ordered=True, **ONE_OF_TWO)
+    (told,) = caplog.messages
+    assert told.startswith("ordered=True: mixture mixes what each task reads, because")
+    assert 'count elements (unit="elements")' in told
+    assert told.endswith("in rounds, and the rounds depend on the number of workers")
+
+
+def test_rounds_of_balance_are_read_by_as_many_consumers(caplog):
+    pairs = Dataset.range(300).balance(2, abs).map(abs).prefetch(1)
+    three = {"consumer_index": 0, "num_consumers": 3, "job_name": "j"}
+
+    with pytest.raises(errors.DatasetError, match=r"rounds of 2 elements, but num_consumers=3: "):
+        apply(pairs, **three)
+    apply(pairs, **ONE_OF_TWO)
+    apply(Dataset.range(300).balance(4, abs), **ONE_OF_TWO)
+    apply(pairs.batch(2), **three)
+    assert caplog.messages == []
+
+
+def test_a_state_of_ordered_ranks_may_continue_on_a_number_that_balance_was_not_made_for(caplog):
+    pairs = Dataset.range(300).balance(2, abs)
+
+    apply(pairs, consumer_index=0, num_consumers=3, job_name="j", ordered=True)
+    (told,) = caplog.messages
+    assert "balance(num_consumers=2) makes rounds of 2 elements, but num_consumers=3" in told
+    assert "Only to resume" in told
+
+
 def test_a_cache_that_keeps_nothing_on_workers_is_told_with_what_to_do(caplog, tmp_path):
     apply(Dataset.range(9).cache().repeat(2))
     apply(Dataset.range(9)).cache(tmp_path / "here")

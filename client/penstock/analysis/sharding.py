@@ -120,6 +120,17 @@ def draws_whole_groups(node: Node) -> bool:
     return isinstance(below, Zip) or _has_element_a_unit(below, below.units())
 
 
+def balanced_for(root: Node) -> int | None:
+    """Return for how many consumers `balance` orders the elements of *root*; None if it does not.
+
+    Operators after it that change elements one by one keep its rounds.
+    """
+    node = root
+    while node.one_to_one and node.inputs:
+        (node,) = node.inputs
+    return node.num_consumers if isinstance(node, BalancedRounds) else None
+
+
 def _has_element_a_unit(source: Node, units: int | FilePattern | None) -> bool:
     if isinstance(units, FilePattern):
         return source.one_to_one

@@ -143,7 +143,7 @@ def _mixture_of(
     for name, node in nodes.items():
         if node.cardinality == 0:
             raise DatasetError(f"mixture: the dataset {name!r} has no elements: leave it out")
-    why = f"unit={unit!r} counts what the elements before have"
+    why = f"with unit={unit!r} each turn depends on the {unit} of all elements before it"
     if unit == "elements":
         inputs = {name: with_indexes(node) for name, node in nodes.items()}
         why = next(filter(None, starmap(_obstacle, inputs.items())), "")

@@ -111,7 +111,7 @@ class Packing(DatasetBase):
         comes once.
 
         Args:
-            num_consumers: how many elements a round has.
+            num_consumers: how many elements a round has, as in `distribute`.
             cost: a function that returns what an element costs, a number; called as by `map`. None
                 is the number of its tokens: the length of an array, or of the field ``tokens``.
             window: how many elements are sorted at a time; rounded down to whole rounds.

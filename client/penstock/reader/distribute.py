@@ -7,7 +7,7 @@ import os
 from typing import Protocol, TypeVar
 
 from penstock.analysis import auto_shard
-from penstock.analysis.sharding import idle_caches, per_task_operators
+from penstock.analysis.sharding import balanced_for, idle_caches, per_task_operators
 from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
@@ -16,6 +16,7 @@ from penstock.options import ExternalStatePolicy, check_count, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.agreement import (
+    Coordination,
     CrossTrainerCache,
     coordination_of,
     error_policy_of,
@@ -127,8 +128,9 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             operators that keep something across splits (`shuffle`, `take_while`, `scan`) are
             refused, and readers wait for a slow split. With *consumer_index* k of *num_consumers*
             n, a reader gets the elements k, k + n, k + 2n, … of that order, and there are no
-            rounds. If a pipeline has no one order, consumers read rounds from all tasks strictly in
-            turn, from as many tasks as there were workers at the first read.
+            rounds. If a pipeline has no one order, a warning says why, and consumers read rounds
+            from all tasks strictly in turn, from as many tasks as there were workers at the first
+            read.
         remainder: what to do with the last elements of a task if they are fewer than
             *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies and
             marks the copies (`DatasetIterator.padding`), ``"repeat"`` fills it without marks.
@@ -168,7 +170,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
 
     Raises:
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
-            divided among workers, or is refused by its own `Options.external_state_policy`.
+            divided among workers, that `balance` made for another number of consumers, or that is
+            refused by its own `Options.external_state_policy`.
         DefinitionError: when it is applied to a pipeline that cannot be sent to a worker.
 
     >>> from penstock_cluster import LocalCluster
@@ -221,10 +224,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             if in_order and remote.definition.unordered:
                 raise DatasetError(remote.definition.unordered)
             _log_per_task(remote)
-        consumers = coordination
-        one_order = mode is Mode.DYNAMIC and not remote.definition.unordered
-        if consumers is not None and consumers.ordered and one_order:
-            consumers = consumers.without_rounds()  # others read rounds in order
+        consumers = None if coordination is None else _as_read(remote, mode, coordination)
         node = Distribute(
             remote,
             address,
@@ -247,6 +247,38 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         return type(dataset)(node)
 
     return apply
+
+
+def _as_read(remote: RemotePipeline, mode: Mode, asked: Coordination) -> Coordination:
+    """Return how consumers read *remote*: in rounds, or each gets every n-th element of one order.
+
+    Raises:
+        DatasetError: when `balance` made its rounds for another number of consumers.
+    """
+    unordered = remote.definition.unordered
+    strided = asked.ordered and mode is Mode.DYNAMIC and not unordered
+    balanced = balanced_for(remote.node) or asked.consumers
+    if balanced % asked.consumers:
+        told = (
+            f"balance(num_consumers={balanced}) makes rounds of {balanced} elements, but "
+            f"num_consumers={asked.consumers}: give both the same number"
+        )
+        if not strided:
+            raise DatasetError(f"distribute: {told}")
+        log.warning(  # a saved state of other ranks needs the pipeline as it was
+            "%s. Only to resume, keep the balance of the saved job: each element then keeps its "
+            "position, and steps cost less evenly",
+            told,
+        )
+    if strided:
+        return asked.without_rounds()
+    if asked.ordered and mode is Mode.DYNAMIC:
+        log.warning(
+            "%s. Consumers now read this pipeline in rounds, and the rounds depend on the number "
+            "of workers",
+            unordered,
+        )
+    return asked
 
 
 def _warn_of_caches(root: Node) -> None:
