@@ -67,6 +67,19 @@ def test_a_reference_is_small_and_can_be_pickled(tar):
     assert pickle.loads(pickle.dumps(reference)) == reference
 
 
+def test_batches_are_not_decoded_and_the_error_says_where_to_resolve(tar):
+    lazy = Dataset.webdataset(tar, lazy=True, select="jpg")
+
+    for batches in (lazy.batch(2), lazy.padded_batch(2).shuffle(4).prefetch(1)):
+        with pytest.raises(DatasetError, match=r"batch has made a batch: put resolve\(decode=..."):
+            batches.resolve(decode={"jpg": len})
+    hidden = lazy.batch(2).map(lambda batch: batch).resolve(decode={"jpg": len})
+    with pytest.raises(TransformError, match=r"the field 'jpg' holds a batch: put resolve\(deco"):
+        next(iter(hidden))
+    assert len(list(lazy.batch(2).resolve())) == 2
+    assert [int(s["jpg"]) for s in lazy.resolve(decode={"jpg": len})] == list(map(len, PARTS))
+
+
 def test_a_batch_of_references_to_several_files_is_read_in_its_shape(tmp_path):
     for name in "ab":
         (tmp_path / name).write_bytes(name.encode() * 10)

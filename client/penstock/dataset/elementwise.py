@@ -20,7 +20,7 @@ from penstock.ops.scan import Scan
 from penstock.ops.shard import Shard
 from penstock.ops.take import Skip, Take
 from penstock.ops.unique import Unique
-from penstock.ops.webdataset import decoded, decoders_of
+from penstock.ops.webdataset import decoded, decoders_of, refuse_batches
 from penstock.ops.with_options import with_options
 from penstock.options import Options
 from penstock.reference import resolved
@@ -118,7 +118,7 @@ class Elementwise(DatasetBase):
             num_parallel_calls: how many threads read and decode, as for `map`.
 
         Raises:
-            DatasetError: when an argument is malformed.
+            DatasetError: when an argument is malformed, or *decode* is given for batches.
             TransformError: in the place of an element whose bytes cannot be read: the file is
                 missing, is no longer the version that was listed, or is too short.
 
@@ -132,6 +132,7 @@ class Elementwise(DatasetBase):
         dataset = self.map(resolved, num_parallel_calls)
         if decoders is None:
             return dataset
+        refuse_batches(self.node)
         return type(self)(decoded(dataset.node, decoders, num_parallel_calls))
 
     def with_options(self, options: Options) -> Self:

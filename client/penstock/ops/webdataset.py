@@ -25,6 +25,7 @@ from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.graph.node import Node, added
+from penstock.ops.batch import Batch
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_index import opened_plain
 from penstock.ops.internal.file_parts import (
@@ -37,7 +38,9 @@ from penstock.ops.internal.file_parts import (
 )
 from penstock.ops.internal.tar import BadTarError, TarMember, members
 from penstock.ops.internal.tar_index import listed
-from penstock.ops.map import Map
+from penstock.ops.map import Map, MapBatches
+from penstock.ops.padded_batch import PaddedBatch
+from penstock.ops.rebatch import Rebatch
 from penstock.reference import Reference
 from penstock.runtime.interrupts import is_interrupt
 from penstock.stored_file import CHUNK
@@ -330,7 +333,29 @@ def decoded(node: Node, decoders: Mapping[str, Decoder], threads: int | None = N
     return Map(node, decode, threads)
 
 
+_ONE_BY_ONE = (
+    "resolve: decode works on one sample at a time, and {} a batch: put resolve(decode=...) before "
+    "batch; or leave decode out, and decode the bytes in a map"
+)
+
+
+def refuse_batches(node: Node) -> None:
+    """Refuse to decode the elements of *node* if they are known to be batches.
+
+    Raises:
+        DatasetError: naming the operator that made the batches.
+    """
+    while (node.one_to_one or node.keeps_count) and not isinstance(node, (Map, MapBatches)):
+        if len(node.inputs) != 1:
+            return
+        (node,) = node.inputs
+    if isinstance(node, (Batch, PaddedBatch, Rebatch)):
+        raise DatasetError(_ONE_BY_ONE.format(f"{node.op} has made"))
+
+
 def _by(decoder: Decoder, sample: Mapping[str, Any], field: str) -> Any:
+    if isinstance(sample[field], np.ndarray):
+        raise DatasetError(_ONE_BY_ONE.format(f"the field {field!r} holds"))
     try:
         return decoder(sample[field])
     except Exception as exc:
