@@ -94,3 +94,17 @@ def test_a_local_file_that_this_process_does_not_see_is_one_part(tmp_path):
     assert parted([(str(tmp_path / "none"), None)], 100, lambda _: None) == (
         str(tmp_path / "none"),
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("1234.1500000000", "1,234 bytes, changed 1970-01-01 00:00:01.500 UTC"),
+        ("12.d41d8cd9", "12 bytes, version d41d8cd9"),
+        ("12.", "12 bytes"),
+        ("12.99999999999999999999", "12 bytes, version 99999999999999999999"),
+    ],
+)
+def test_a_version_is_told_in_words(version, told):
+    assert FilePart("a", 0, 12, version).told == told
+    assert "version 7" in FilePart("s3://b/a", 0, 12, "12.7").told

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise, product
 from typing import Any, TypeAlias
 
@@ -78,6 +79,19 @@ class FilePart:
         if self.stop is None or not self.start:
             return self.name
         return f"{self.name} (bytes {self.start:,} to {self.stop:,})"
+
+    @property
+    def told(self) -> str:
+        """The version of the file as messages name it: its size, and when it was changed."""
+        size, _, when = self.version.partition(".")
+        if not when:
+            return f"{self.size:,} bytes"
+        if "://" not in self.name and when.isdecimal() and len(when) < 20:  # ns, before 2286
+            found = datetime.fromtimestamp(int(when) / 1e9, UTC)
+            when = f"changed {found.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
+        else:
+            when = f"version {when}"
+        return f"{int(size):,} bytes, {when}"
 
 
 def is_parted(text: str) -> bool:

@@ -293,3 +293,19 @@ def test_a_changed_global_is_named(monkeypatch):
     said = explain_difference(before, r.map(inner_of_outer).node)
 
     assert said == "map(inner_of_outer): global 'SCALE' differs"
+
+
+def test_a_file_that_was_rewritten_is_named_with_both_versions(tmp_path):
+    (tmp_path / "a.txt").write_text("same")
+
+    def shuffled(lines):
+        (tmp_path / "b.txt").write_text("x\n" * lines)
+        os.utime(tmp_path / "b.txt", ns=(0, lines * 10**9))
+        return encode(Dataset.text_lines(tmp_path / "*.txt").global_shuffle(1).node)
+
+    said = explain_difference(shuffled(2), shuffled(3))
+
+    assert said == (
+        f"text_lines: the file {tmp_path}/b.txt is 4 bytes, changed 1970-01-01 00:00:02.000 UTC in "
+        "one and 6 bytes, changed 1970-01-01 00:00:03.000 UTC in the other"
+    )

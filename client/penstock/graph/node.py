@@ -12,7 +12,7 @@ process that runs user code may unpickle), an *array* (large data, kept by conte
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
@@ -150,6 +150,11 @@ class Node:
     def on_workers(self) -> tuple[Node, Mode] | None:
         """The pipeline that workers run for this stage, and how it is divided; None: none is."""
         return None
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """The contents that the stage was built for, by name, for messages: versions of files."""
+        return {}
 
     @property
     def shared(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +46,11 @@ class Sequence(Node):
         if isinstance(self.sequence, Items):
             return self.sequence.label
         return f"from_sequence({type(self.sequence).__name__})"
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See `Node.details`."""
+        return self.sequence.details if isinstance(self.sequence, Items) else {}
 
     @property
     def cardinality(self) -> int:
@@ -225,6 +231,11 @@ class Items(ABC):
     @abstractmethod
     def label(self) -> str:
         """The name in messages, such as ``from_torch(MyDataset)``."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See `penstock.graph.node.Node.details`."""
+        return {}
 
     @property
     def given(self) -> Any:

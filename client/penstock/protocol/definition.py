@@ -103,6 +103,8 @@ class NodePrint:
     """Plain parameters, as text."""
     digests: dict[str, str] = field(default_factory=dict)
     """Other parameters and their parts, as short digests."""
+    details: dict[str, str] = field(default_factory=dict)
+    """The contents that the operator was built for, such as versions of files, as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ def explain_difference(first: Node | HasOutline, second: Node | HasOutline) -> s
 
 
 def _differences(one: NodePrint, other: NodePrint) -> Iterator[str]:
+    yield from _other_contents(one, other)
     for name in sorted({*one.values, *other.values}):
         values = [each.values.get(name, "something else") for each in (one, other)]
         if values[0] != values[1]:
@@ -75,6 +76,13 @@ def _differences(one: NodePrint, other: NodePrint) -> Iterator[str]:
         what = name.partition(": ")[2] or f"parameter {name}"
         label = one.label if one.label == other.label else f"{one.label}, now {other.label}"
         yield f"{label}: {what} differs"
+
+
+def _other_contents(one: NodePrint, other: NodePrint) -> Iterator[str]:
+    for name in sorted({*one.details, *other.details}):
+        told = [each.details.get(name, "not read") for each in (one, other)]
+        if told[0] != told[1]:
+            yield f"{one.label}: the {name} is {told[0]} in one and {told[1]} in the other"
 
 
 def _stage_print(node: Node, digester: Digester) -> NodePrint:
@@ -90,7 +98,7 @@ def _stage_print(node: Node, digester: Digester) -> NodePrint:
         digests[each.name] = digester.digest(value).hex()[: 2 * _SHORT]
         for name, part in digester.parts(value).children[:_MOST_PARTS]:
             digests[f"{each.name}: {name}"] = digester.digest(part).hex()[: 2 * _SHORT]
-    return NodePrint(node.op, node.label, values, digests)
+    return NodePrint(node.op, node.label, values, digests, dict(node.details))
 
 
 def _report(node: Node, digester: Digester) -> None:

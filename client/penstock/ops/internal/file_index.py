@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -61,6 +61,9 @@ _WINDOW_BYTES = 64 << 20
 
 _MOST_AHEAD = 1 << 16
 
+_MOST_TOLD = 64
+"""How many files a definition describes for messages."""
+
 
 @dataclass(frozen=True, eq=False)
 class FileItems(Items):
@@ -75,6 +78,12 @@ class FileItems(Items):
     def label(self) -> str:
         """See `Items.label`."""
         return self.source.op
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See `Items.details`."""
+        parts = map(FilePart.of, self.names[:_MOST_TOLD])
+        return {f"file {part.name}": part.told for part in parts}
 
     @property
     def digest(self) -> str:
