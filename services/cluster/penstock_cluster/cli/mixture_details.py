@@ -15,8 +15,8 @@ def mixture_details(it: IterationStats) -> Iterator[RenderableType]:
     """Yield the shares of the sources of each mixture that the pass *it* reads."""
     for mixture in it.mixtures:
         yield Text(f"mixture: tasks have the turns before {mixture.turn:,}")
-        columns = ("source", "wanted>", "handed out>", "acked>", "elements->", "passes->")
-        yield Grid((*columns, "begins again at turn->"), _rows(mixture))
+        columns = ("source", "wanted>", "handed out>", "acked in whole splits>", "elements->")
+        yield Grid((*columns, "passes->", "begins again at turn->"), _rows(mixture))
         if len(mixture.spans) > 1:
             names = [source.name for source in mixture.sources]
             rows = (

@@ -211,7 +211,7 @@ const partOf = (n, all) => (all ? `${count(n)} (${percent(n / all)})` : count(n)
 function Mixture({ mixture }) {
   const handed = mixture.sources.reduce((sum, one) => sum + one.handed, 0), acked = mixture.sources.reduce((sum, one) => sum + one.acked, 0);
   return html`<section class="card"><div class="scroll"><table><caption>Mixture: tasks have the turns before ${count(mixture.turn)}</caption>
-    <${Heads} names=${["source", ">wanted", ">handed out", ">acked", ">passes", ">begins again at turn"]} />
+    <${Heads} names=${["source", ">wanted", ">handed out", ">acked in whole splits", ">passes", ">begins again at turn"]} />
     <tbody>${mixture.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="right">${percent(one.wanted)}</td><td class="right">${partOf(one.handed, handed)}</td><td class="right">${partOf(one.acked, acked)}</td><td class="right">${count(one.passes)}</td><td class="right">${one.repeats_at == null ? "–" : count(one.repeats_at)}</td></tr>`)}</tbody></table></div></section>`;
 }
 
