@@ -496,3 +496,10 @@ def test_an_error_about_a_long_value_is_short(tmp_path):
         list(Dataset.csv(file, column_defaults={"a": int}))
     assert "column 'a' is no int64" in str(raised.value)
     assert len(str(raised.value)) < 3000
+
+
+def test_the_first_file_of_a_pattern_has_the_columns_of_all(check_states, write, tmp_path):
+    write(PEOPLE, PEOPLE)
+
+    wanted = [person("Anna", 31, 60.5, True), person("Bo", 4, 17, False)] * 2
+    check_states(lambda: Dataset.csv(tmp_path / "*.csv"), wanted)

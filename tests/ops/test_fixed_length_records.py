@@ -114,3 +114,10 @@ def test_a_file_is_closed_with_its_iterator(tmp_path):
     run.close()
 
     assert run._reader is None
+
+
+def test_the_files_of_a_pattern_are_read_in_the_order_of_their_names(check_states, tmp_path):
+    for name in ("b.bin", "a.bin"):
+        (tmp_path / name).write_bytes(name.encode()[:1] * 4)
+
+    check_states(lambda: records(tmp_path / "*.bin", 2), [b"aa", b"aa", b"bb", b"bb"])

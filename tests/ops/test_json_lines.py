@@ -48,11 +48,11 @@ def test_lists_are_arrays_and_numbers_are_scalars(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"n": 1', "line 1, at byte 9 of .*f"),
+        ('{"n": 1', "line 2, at byte 9 of .*f"),
         ('{"n": null}', "key 'n' has no value: give one, as in nulls={'n': ...}"),
         ('{"n": {"m": null}}', "cannot hold None"),
-        ("", "line 1"),
-        ("\xff", "line 1"),
+        ("", "line 2"),
+        ("\xff", "line 2"),
     ],
 )
 def test_a_line_that_is_no_element_is_named_and_can_be_left_out(tmp_path, line, words):

@@ -115,9 +115,23 @@ def _watched(read):
     return open_file
 
 
-def test_a_pattern_is_refused_as_a_missing_file_and_the_error_says_what_to_give(tmp_path):
-    with pytest.raises(MissingFile, match=r"if it is a pattern, give the names that match it"):
+def test_the_files_of_a_pattern_are_read_in_the_order_of_their_names(tmp_path, check_states):
+    for name in ("b.txt", "a.txt", "c.bin"):
+        (tmp_path / name).write_text(f"{name} 0\n{name} 1\n")
+
+    wanted = ["a.txt 0", "a.txt 1", "b.txt 0", "b.txt 1"]
+    check_states(lambda: Dataset.text_lines(tmp_path / "*.txt"), wanted)
+    assert list(Dataset.text_lines(tmp_path / "{b,a}.txt")) == [*wanted[2:], *wanted[:2]]
+
+
+def test_a_pattern_that_matches_nothing_is_a_missing_file(tmp_path):
+    with pytest.raises(MissingFile, match=r"text_lines: no file matches '.*/\*\.txt'; check"):
         list(Dataset.text_lines(tmp_path / "*.txt"))
+
+
+def test_a_folder_is_refused_at_once(tmp_path):
+    with pytest.raises(DatasetError, match=r"text_lines: '.*' is a folder: give names or a patt"):
+        Dataset.text_lines(tmp_path)
 
 
 def test_a_missing_file_is_named_when_reading_begins(tmp_path):
@@ -161,8 +175,9 @@ def test_remote_lines_have_exact_states(check_states):
 
 def test_what_cannot_be_read_is_an_error_that_names_the_file(tmp_path):
     (tmp_path / "f").write_text("x")
+    dataset = Dataset.text_lines([tmp_path / "folder", tmp_path / "f"])
     (tmp_path / "folder").mkdir()
-    it = iter(Dataset.text_lines([tmp_path / "folder", tmp_path / "f"]))
+    it = iter(dataset)
 
     with pytest.raises(
         TransformError, match=r"text_lines\(.*/folder\) failed at element 0: IsADir"
@@ -171,7 +186,7 @@ def test_what_cannot_be_read_is_an_error_that_names_the_file(tmp_path):
     assert list(it) == ["x"]
 
 
-def test_names_are_names_and_not_patterns(tmp_path):
+def test_the_name_of_a_file_is_no_pattern(tmp_path):
     (tmp_path / "a[1]*.txt").write_text("x")
     node = Dataset.text_lines(tmp_path / "a[1]*.txt").node
 
@@ -277,14 +292,14 @@ def test_strictly_a_line_that_is_no_utf8_is_an_error_and_the_next_one_follows(tm
         next(it)
     said = str(caught.value)
     assert r"the line is not UTF-8 (invalid start byte at byte 1): b'f\xfcnf\r\n'" in said
-    assert f"(line 1, at byte 4 of {file})" in said
+    assert f"(line 2, at byte 4 of {file})" in said
     assert 'errors="replace"' in said
     behind = it.state()
-    with pytest.raises(TransformError, match="line 2, at byte 10"):
+    with pytest.raises(TransformError, match="line 3, at byte 10"):
         next(it)
     assert next(it) == "four"
     again = Dataset.text_lines(file, errors="strict").iterator(behind)
-    with pytest.raises(TransformError, match="line 2, at byte 10"):
+    with pytest.raises(TransformError, match="line 3, at byte 10"):
         next(again)
     assert next(again) == "four"
 

@@ -180,3 +180,10 @@ def test_bad_arguments_are_named(tmp_path):
         Dataset.tfrecords([])
     with pytest.raises(MissingFile, match="gone"):
         list(tfrecords([tmp_path / "gone"]))
+
+
+def test_the_files_of_a_pattern_are_read_in_the_order_of_their_names(check_states, tmp_path):
+    write(tmp_path / "b.rec", b"3")
+    write(tmp_path / "a.rec", b"1", b"2")
+
+    check_states(lambda: tfrecords(tmp_path / "*.rec"), [b"1", b"2", b"3"])

@@ -71,7 +71,7 @@ class FileSources(DatasetBase):
         are recognised by their first bytes and decompressed; one worker reads all of such a file.
 
         Args:
-            files: a name or a sequence of names, local or remote; read in this order.
+            files: as for `json_lines`. Names without a pattern are read in their order.
             errors: what to do with bytes that are not UTF-8, as in `bytes.decode`.
                 ``"surrogateescape"`` keeps each as a lone surrogate, with which the text can be
                 encoded again but not printed; ``"replace"`` puts a question mark (U+FFFD) in the
@@ -79,17 +79,17 @@ class FileSources(DatasetBase):
                 line, with its place in the file, for `ignore_errors` to leave out.
 
         Raises:
-            DatasetError: when a name is no path, or *errors* none of the four.
-            MissingFile: during reading, when a file does not exist.
+            DatasetError: when a name is no path or a folder, or *errors* none of the four.
+            MissingFile: during reading, when a file does not exist or a pattern matches nothing.
             TransformError: in the place of a line that is not UTF-8, under ``"strict"``.
 
         >>> from pathlib import Path
         >>> _ = Path("poem.txt").write_text("one\ntwo\n")
-        >>> list(Dataset.text_lines("poem.txt"))
+        >>> list(Dataset.text_lines("poem*.txt"))
         ['one', 'two']
         """
-        names: Any = files
-        return cls(TextLines(names, errors))
+        found = file_names.wanted("text_lines", "files", files)
+        return cls(TextLines(found.patterns, errors, literal=found.literal))
 
     @classmethod
     def fixed_length_records(
@@ -105,7 +105,7 @@ class FileSources(DatasetBase):
         Workers share a large file by byte ranges.
 
         Args:
-            filenames: a name or a sequence of names, local or remote; read in this order.
+            filenames: as for `text_lines`.
             record_bytes: the length of a record, in bytes, at least 1.
             header_bytes: how many bytes to skip at the beginning of each file; None is 0.
             footer_bytes: how many bytes to skip at the end of each file; None is 0.
@@ -114,7 +114,7 @@ class FileSources(DatasetBase):
 
         Raises:
             DatasetError: when an argument is malformed.
-            MissingFile: during reading, when a file does not exist.
+            MissingFile: during reading, when a file does not exist or a pattern matches nothing.
             TransformError: after the last whole record of a file that is cut short.
 
         >>> from pathlib import Path
@@ -122,10 +122,10 @@ class FileSources(DatasetBase):
         >>> list(Dataset.fixed_length_records("pairs.bin", 2, header_bytes=1))
         [b'aa', b'bb', b'cc']
         """
-        names: Any = filenames
-        header, footer = header_bytes or 0, footer_bytes or 0
+        found = file_names.wanted("fixed_length_records", "filenames", filenames)
+        sizes = record_bytes, header_bytes or 0, footer_bytes or 0
         compression: Any = compression_type
-        return cls(FixedLengthRecords(names, record_bytes, header, footer, compression))
+        return cls(FixedLengthRecords(found.patterns, *sizes, compression, literal=found.literal))
 
     @classmethod
     def tfrecords(
@@ -138,13 +138,13 @@ class FileSources(DatasetBase):
         Workers share a large file that is not compressed by byte ranges.
 
         Args:
-            filenames: a name or a sequence of names, local or remote; read in this order.
+            filenames: as for `text_lines`.
             compression_type: ``"GZIP"``, ``"ZLIB"``, or None. With None, files compressed by gzip,
                 bzip2, xz or Zstandard are recognised by their first bytes.
 
         Raises:
             DatasetError: when an argument is malformed.
-            MissingFile: during reading, when a file does not exist.
+            MissingFile: during reading, when a file does not exist or a pattern matches nothing.
             TransformError: in the place of a record whose data is damaged. If its length is
                 damaged, the rest of the file is skipped.
 
@@ -161,9 +161,9 @@ class FileSources(DatasetBase):
         >>> list(Dataset.tfrecords("words.tfrecord"))
         [b'hello']
         """
-        names: Any = filenames
+        found = file_names.wanted("tfrecords", "filenames", filenames)
         compression: Any = compression_type
-        return cls(TFRecords(names, compression))
+        return cls(TFRecords(found.patterns, compression, literal=found.literal))
 
     @classmethod
     def csv(
@@ -185,7 +185,7 @@ class FileSources(DatasetBase):
         It needs pyarrow: ``pip install "penstock[csv]"``.
 
         Args:
-            filenames: names, as for `text_lines`. All files have the same columns.
+            filenames: as for `text_lines`. All files have the same columns.
             column_names: by default those of the first file's header.
             column_defaults: for each column name, a type (`int`, ``np.float32``, `str`, `bytes`) if
                 every field must have a value, or a default value of the type. The types of other
@@ -204,7 +204,7 @@ class FileSources(DatasetBase):
         Raises:
             DatasetError: when an argument is malformed; during reading, when a column does not
                 exist or pyarrow is not installed.
-            MissingFile: during reading, when a file does not exist.
+            MissingFile: during reading, when a file does not exist or a pattern matches nothing.
             TransformError: in the place of a row that is malformed, or of all rows of a file whose
                 header is not that of the first.
 
@@ -214,13 +214,13 @@ class FileSources(DatasetBase):
         >>> [(row["name"], int(row["age"])) for row in rows]
         [('Ada', 36), ('Alan', 41)]
         """
-        files: Any = filenames
+        found = file_names.wanted("csv", "filenames", filenames)
         names: Any = column_names
         selected: Any = select_columns
         compression: Any = compression_type
         return cls(
             Csv(
-                files,
+                found.patterns,
                 names,
                 columns_of({} if column_defaults is None else column_defaults),
                 selected,
@@ -230,6 +230,7 @@ class FileSources(DatasetBase):
                 bool(header),
                 compression,
                 bool(newlines_in_values),
+                literal=found.literal,
             )
         )
 

@@ -11,7 +11,7 @@ import csv
 import io
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, ClassVar, Literal
 
 from penstock import files, stored_file
@@ -236,7 +236,7 @@ class _CsvRun:
     ) -> tuple[Format, dict[str, CsvColumn]]:
         """Read names and types that the user did not give from the first rows of the first file."""
         node = self._node
-        for name in node.files:
+        for name in files.listing(node.op, replace(node.units(), cuts=(), part_bytes=0)):
             with self._looked_at(name, current) as file:
                 rows = _Rows(file, name, node, 0)
                 names = rows.header() if node.header else ()

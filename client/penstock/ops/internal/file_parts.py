@@ -218,9 +218,10 @@ class PartsSource(FileSource):
 
 @dataclass(frozen=True, eq=False)
 class NamedFiles(FileSource):
-    """The elements of *files*: names, and no patterns."""
+    """The elements of *files*: names, or if they are not *literal*, patterns."""
 
     files: tuple[str, ...]
+    literal: bool = field(default=True, kw_only=True, metadata=ADDED)
     part_bytes: int = field(default=PART_BYTES, kw_only=True, metadata=ADDED)
     cuts: tuple[SourceSlice, ...] = field(default=(), kw_only=True, metadata=ADDED)
 
@@ -232,7 +233,8 @@ class NamedFiles(FileSource):
     def units(self) -> FilePattern:
         """See `Node.units`."""
         size = self.part_bytes if self.is_divided else WHOLE
-        return replace(files.literally(self.files), cuts=self.cuts, part_bytes=size)
+        named = files.literally(self.files)
+        return replace(named, literal=self.literal, cuts=self.cuts, part_bytes=size)
 
     def some(self, cut: SourceSlice) -> Self:
         """See `FileSource.some`."""

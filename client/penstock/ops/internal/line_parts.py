@@ -25,6 +25,7 @@ class LineReader(RecordReader):
     """The lines of *part*."""
 
     what: ClassVar[str] = "line"
+    first: ClassVar[int] = 1  # as editors count lines
     by_frames = True
 
     def __init__(self, op: str, part: FilePart, place: Place) -> None:

@@ -32,6 +32,8 @@ class RecordReader(PartReader):
     """The records of *part*. A subclass says what a record is."""
 
     what: ClassVar[str] = "record"
+    first: ClassVar[int] = 0
+    """The number of the first record of a part, in errors."""
 
     by_frames: bool = False
     """Whether records are found from the start of any frame, and end after `end` of the part."""
@@ -152,7 +154,7 @@ class RecordReader(PartReader):
     def describe(self) -> str:
         """See `PartReader.describe`."""
         since = " from the start of its part" if self.part.start else ""
-        return f"{self.what} {self._number}{since}, at byte {self.byte}"
+        return f"{self.what} {self._number + self.first}{since}, at byte {self.byte}"
 
     def pass_over(self, size: int) -> None:
         """See `PartReader.pass_over`."""
