@@ -7,9 +7,18 @@ import pytest
 
 from penstock.errors import DefinitionError, Refused
 from penstock.protocol.calls import Registration
-from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, SplitRequest, WorkerHeartbeat
+from penstock.protocol.control import (
+    AttemptProgress,
+    ElementCounts,
+    ReaderHeartbeat,
+    SaveBarrier,
+    SplitRequest,
+    WorkerHeartbeat,
+)
 from penstock.protocol.loop_time import LoopTime, ReaderProcess
+from penstock.protocol.measures import MOST, Measure
 from penstock.protocol.nearness import WorkerProfile
+from penstock.protocol.ranges import AckedSet
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import request_checks
@@ -154,3 +163,24 @@ def test_weights_of_more_sources_than_a_mixture_has_are_refused():
 def test_a_long_name_beside_weights_is_refused(job, source):
     with pytest.raises(Refused, match="5000"):
         request_checks.check_weights(job, {source: 1.0})
+
+
+def measured(*measures):
+    counts = ElementCounts(measures=measures)
+    return replace(WORKER, progress={1: AttemptProgress(1, 0, AckedSet(), counts=counts)})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -1.0])
+def test_measures_that_are_no_numbers_are_refused(number):
+    with pytest.raises(Refused, match="each is a number of at least 0"):
+        request_checks.check_worker_event(measured(Measure("", "pack", "made", "tokens", number)))
+
+
+def test_measures_that_are_too_many_or_have_endless_names_are_refused():
+    one = Measure("", "pack", "made", "tokens", 1.0)
+    request_checks.check_worker_event(measured(*MOST * [one]))
+
+    with pytest.raises(Refused, match="reports 65 measures of a task: at most 64 are kept"):
+        request_checks.check_worker_event(measured(*(MOST + 1) * [one]))
+    with pytest.raises(Refused, match="a measure of worker"):
+        request_checks.check_worker_event(measured(replace(one, operator="x" * 5000)))

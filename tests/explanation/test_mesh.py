@@ -1,11 +1,13 @@
 """What a dispatcher counts, as far as it says what is slow."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from penstock.errors import VersionMismatch
 from penstock.explanation.mesh import look
+from penstock.protocol.measures import OperatorFigures
 
 TIMES = {
     "seconds": 2.0,
@@ -139,3 +141,12 @@ def test_a_coordinated_job_says_how_many_consumers_there_are():
     rounds = {"released": 3, "floor": 2, "last": None, "consumers": [{"index": 0}, {"index": 1}]}
 
     assert told((6, "runs", TIMES), rounds=rounds).jobs[0].consumers == 2
+
+
+def test_figures_of_operators_are_those_of_the_pass():
+    packs = OperatorFigures("pack", "tokens", 900, 45.0, padding_share=0.1)
+    (job,) = look(status(figures=[asdict(packs)])).jobs
+    assert job.figures == (packs,)
+
+    (older,) = look(status()).jobs
+    assert older.figures == ()

@@ -10,6 +10,7 @@ from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, Tas
 from penstock.explanation.trouble import JobFacts, Trouble, TroubleKind
 from penstock.explanation.verdict import HELD_UP, WAITS, Bottleneck, explain_job, explain_loop
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
+from penstock.protocol.measures import OperatorFigures
 
 
 def loop(share, steps=1000):
@@ -344,3 +345,14 @@ def test_a_loop_of_which_too_little_is_known_is_not_told_that_it_waits_no_more()
         "map(decode)",
         0,
     )
+
+
+def test_what_operators_made_and_how_evenly_is_a_figure():
+    packs = OperatorFigures("pack", "tokens", 900, 45.0, padding_share=0.1)
+    words = "pack: 900 tokens; 45 tokens a second; 10.0 % padding"
+
+    on_workers = replace(job(0.5, task()), figures=(packs,))
+    assert explain_job(on_workers).figures[0] == f"on workers: {words}"
+    here = replace(stats(0.5, far=True), figures=(packs,))
+    assert explain_loop(here, on_workers).figures[:2] == (f"here: {words}", f"on workers: {words}")
+    assert explain_loop(here, on_workers).figures.count(f"on workers: {words}") == 1

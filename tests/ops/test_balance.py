@@ -108,3 +108,11 @@ def test_bad_arguments_are_refused_at_once(kwargs, match):
 
 def test_the_number_of_elements_stays_the_same():
     assert Dataset.range(7).balance(2, abs).cardinality() == 7
+
+
+def test_the_imbalance_of_whole_rounds_is_counted():
+    elements = iter(Dataset.from_sequence([1, 5, 2, 6, 9]).map(np.zeros).balance(2))
+    assert [len(x) for x in elements] == [5, 2, 6, 9, 1]
+
+    (found,) = elements.stats().figures
+    assert found.imbalance == pytest.approx((5 + 9) / (3.5 + 7.5))

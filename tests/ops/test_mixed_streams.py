@@ -224,3 +224,19 @@ def test_a_state_of_another_mixture_is_refused():
 def test_a_dataset_without_elements_is_refused():
     with pytest.raises(DatasetError, match="the dataset 'b' has no elements: leave it out"):
         mix({"a": stream("a"), "b": Dataset.range(3).shuffle(2).take(0)}, {"a": 1})
+
+
+def test_what_each_dataset_gave_is_counted_in_the_unit_of_the_mixture():
+    def rows(length):
+        return Dataset.range(50).map(lambda i: np.zeros(length))
+
+    mixed = Dataset.mixture(
+        {"web": rows(3), "code": rows(6)}, {"web": 0.5, "code": 0.5}, unit="tokens", length=len
+    )
+    elements = iter(mixed.take(30))
+    given = [len(x) for x in elements]
+
+    (found,) = elements.stats().figures
+    assert (found.operator, found.unit) == ("mixture", "tokens")
+    assert found.made >= sum(given)
+    assert found.shares["web"] == pytest.approx(0.5, abs=0.05)

@@ -165,7 +165,7 @@ def test_long_documents_are_dropped_and_counted(check_states):
     run = open_root(make().node, context)
 
     assert [pack["cu_seqlens"].tolist() for pack in run.block(5)] == [[0, 3, 7]]
-    assert context.skipped.elements == 1
+    assert context.tallies.skipped == 1
 
 
 @pytest.mark.parametrize("method", ["best_fit", "first_fit_decreasing"])
@@ -292,3 +292,27 @@ def test_an_endless_input_is_packed_as_it_comes():
     endless = Dataset.counter().map(lambda n: np.arange(1 + n % 7)).pack(16, None, buffer=8)
 
     assert all(len(pack["tokens"]) > 12 for pack in endless.take(50))
+
+
+def figures(dataset):
+    """Read *dataset*, and return what its operators made, by their names."""
+    elements = iter(dataset)
+    list(elements)
+    return {each.operator: each for each in elements.stats().figures}
+
+
+@pytest.mark.parametrize("method", ["best_fit", "first_fit_decreasing", "concat"])
+def test_tokens_and_padding_are_counted(method):
+    made = figures(documents([3, 9, 4, 25]).pack(10, method=method, pad=0))["pack"]
+
+    packs = [
+        pack["segment_ids"] for pack in documents([3, 9, 4, 25]).pack(10, method=method, pad=0)
+    ]
+    padding = sum(int((ids == 0).sum()) for ids in packs)
+    assert (made.unit, made.made) == ("tokens", 41)
+    assert made.padding_share == pytest.approx(padding / (10 * len(packs)))
+    assert made.per_second > 0
+
+
+def test_packs_without_padding_have_no_padding_share():
+    assert figures(documents([3, 9, 4]).pack(10))["pack"].padding_share is None

@@ -176,3 +176,14 @@ def test_bad_arguments_are_named():
 def test_cardinality_counts_batches():
     assert growing(7).padded_batch(3).cardinality() == 3
     assert growing(7).padded_batch(3, drop_remainder=True).cardinality() == 2
+
+
+def test_positions_and_padding_of_all_leaves_are_counted():
+    rows = Dataset.from_sequence([1, 3, 2]).map(
+        lambda n: {"a": np.ones(n), "b": np.ones((n, 2)), "n": n}
+    )
+    elements = iter(rows.padded_batch(2))
+    list(elements)
+
+    (found,) = elements.stats().figures
+    assert found.padding_share == pytest.approx((2 + 4) / (6 + 12 + 2 + 4))

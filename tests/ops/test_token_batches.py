@@ -64,3 +64,12 @@ def test_bare_arrays_are_sequences_too():
 def test_bad_arguments_are_refused_at_once(kwargs, match):
     with pytest.raises(DatasetError, match=f"^token_batches: {match}"):
         documents([1]).token_batches(**{"max_tokens": 10, **kwargs})
+
+
+def test_tokens_are_counted():
+    elements = iter(Dataset.from_sequence([3, 4, 2]).map(np.zeros).token_batches(8, field=None))
+    list(elements)
+
+    (found,) = elements.stats().figures
+    assert (found.operator, found.unit, found.made) == ("token_batches", "tokens", 9)
+    assert found.padding_share is None

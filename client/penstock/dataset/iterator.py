@@ -24,6 +24,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.options import check_seed
+from penstock.protocol.measures import figures_of
 from penstock.runtime.interrupts import close_dropped, in_own_thread, uninterrupted
 from penstock.runtime.tracebacks import keep_users_frames, named_by
 
@@ -275,8 +276,10 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             awaited = here or reading.awaited
             newest = replace(newest, waits_for=awaited, waits_here=bool(here))
         passes = reading.passes_read
-        known = jobs_of(passes) if jobs else ()
-        return IteratorStats(whole, newest, operators, reading.links, passes, known)
+        known, measures = jobs_of(passes) if jobs else (), reading.tallies.measures()
+        rates = {each.key: each.sum / whole.seconds for each in measures if whole.seconds > 0}
+        figures = figures_of(measures, rates)
+        return IteratorStats(whole, newest, operators, reading.links, passes, known, figures)
 
     def close(self) -> None:
         """Release everything that the pipeline holds: threads, files, connections. Idempotent.

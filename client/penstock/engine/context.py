@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.op_times import OpTimes
 from penstock.engine.splits import SplitReader
+from penstock.engine.tallies import Tallies, Tally
 from penstock.engine.unacked import without_unacked
 from penstock.errors import PenstockError, StateError
 from penstock.options import Options
@@ -34,19 +34,6 @@ class SourceSessions(Protocol):
 
     def first_pass(self, path: str) -> int | None:
         """Return the pass in which the `repeat` at *path* begins, if it continues from a state."""
-
-
-class SkipCounter:
-    """Counts the elements that a run left out because they could not be made. Any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.elements: int = 0
-
-    def add(self) -> None:
-        """Count one."""
-        with self._lock:
-            self.elements += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +64,8 @@ class Context:
     `engine.unacked`."""
     passes: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
-    skipped: SkipCounter = field(default_factory=SkipCounter)
+    tallies: Tallies = field(default_factory=Tallies)
+    """What the run's operators count."""
     share: int = 1
     """This run may use 1/*share* of the host's cores and memory."""
     processes: ProcessShare | None = None
@@ -128,7 +116,7 @@ class Context:
             base_seed,
             path=f"{self.path}/",
             pass_key=self.pass_key,
-            skipped=self.skipped,
+            tallies=self.tallies,
             tuning=self.tuning,
             on_open=self.on_open,
         )
@@ -136,6 +124,10 @@ class Context:
     def alike(self) -> Context:
         """Return this context with the seed that all tasks have in common."""
         return self if self.common_seed is None else replace(self, base_seed=self.common_seed)
+
+    def tally(self, label: str) -> Tally:
+        """Return where this operator, which has the *label*, counts what it makes."""
+        return self.tallies.of(self.path, label)
 
     @property
     def tuned(self) -> Tuning:

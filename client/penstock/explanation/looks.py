@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.explanation.trouble import JobFacts, Trouble
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
+from penstock.protocol.measures import OperatorFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ class JobLook:
     """How many elements its loops have had, as far as that is known."""
     stopped: Trouble | None = None
     """The problem that stops all jobs, if there is one."""
+    figures: tuple[OperatorFigures, ...] = ()
+    """What its operators on workers made in this pass, and how evenly."""
 
     @property
     def backlog(self) -> float:
@@ -133,6 +136,8 @@ class IteratorStats:
     """The passes of jobs that it reads now."""
     jobs: tuple[JobLook, ...] = ()
     """The jobs of these passes; fewer, if a dispatcher does not answer."""
+    figures: tuple[OperatorFigures, ...] = ()
+    """What operators of this process made since the iterator began, and how evenly."""
 
     @property
     def reads_job(self) -> bool:

@@ -20,6 +20,7 @@ from penstock.explanation.trouble import (
 )
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.malformed import MALFORMED
+from penstock.protocol.measures import OperatorFigures
 
 
 class _TimesSeen(msgspec.Struct):
@@ -98,6 +99,7 @@ class _PassSeen(msgspec.Struct):
     slots: int = 0
     ordered: bool = False
     rounds: _RoundsSeen | None = None
+    figures: tuple[OperatorFigures, ...] = ()
 
 
 class _MeshSeen(msgspec.Struct):
@@ -212,6 +214,7 @@ def _job(
         ready_ahead=runners.ready_ahead(it),
         had=max(it.account.acked, it.account.consumed),
         stopped=stopped,
+        figures=it.figures,
     )
 
 

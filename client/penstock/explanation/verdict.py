@@ -78,7 +78,9 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     """Return what limits *loop*, which reads *job* if that is there."""
     time, whole = loop.newest, loop.loop
     wait = time.share
-    here = _figures("here", loop.operators, whole.seconds)
+    here = tuple(f"here: {one}" for one in loop.figures)
+    here += _made_on_workers(job)
+    here += _figures("here", loop.operators, whole.seconds)
     here += tuple(_link_figure("here", one) for one in loop.links)
     if not time.total and time.waiting < BLOCKED:
         sentence = "the loop has had no element yet"
@@ -147,8 +149,9 @@ def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "")
     *asked* is the loop that is asked about, if one is, and *words* say how it waits.
     """
     last = slowest(job.tasks)
-    # A loop that is asked about knows its own links.
-    figures = tuple(_job_figures(job, last, links=() if asked else job.links))
+    # A loop that is asked about knows its own links, and has said what operators made.
+    figures = () if asked else _made_on_workers(job)
+    figures += tuple(_job_figures(job, last, links=() if asked else job.links))
     loop = asked or max(job.loops, key=_worst_of, default=None)
     if (found := _told_first(job, loop)) is not None:
         return replace(found, figures=figures, slowest=last)
@@ -318,6 +321,10 @@ def _job_figures(
         yield str(last)
     for reader, link in links:
         yield _link_figure(f"reader {reader}", link)
+
+
+def _made_on_workers(job: JobLook | None) -> tuple[str, ...]:
+    return () if job is None else tuple(f"on workers: {one}" for one in job.figures)
 
 
 def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:

@@ -18,6 +18,7 @@ from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.op_times import OpTimes, longest_call
+from penstock.engine.tallies import Tallies
 from penstock.errors import DatasetError, PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
@@ -86,6 +87,8 @@ class PipelineRun(ABC):
     def __init__(self) -> None:
         self.times = OpTimes()
         """How long its operators work in this process."""
+        self.tallies = Tallies()
+        """What its operators in this process count."""
 
     def measured_by(self, loop: LoopClock) -> None:  # noqa: B027  most tell nobody
         """Use *loop* to report how long the training loop waits, if the run reports that."""
@@ -261,7 +264,8 @@ class LocalRun(PipelineRun):
             ) from exc
 
     def _opened(self, at: State) -> OpIterator:
-        context = replace(Context.local(self._pass.seed, persistent=True), times=self.times)
+        context = Context.local(self._pass.seed, persistent=True)
+        context = replace(context, times=self.times, tallies=self.tallies)
         return open_root(self._node, context, at)
 
     def _checked(self, state: State) -> tuple[PassSeed, State]:

@@ -6,7 +6,7 @@ State: see `penstock.ops.internal.arranging`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from penstock.element import Element, describe
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
+from penstock.engine.tallies import Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
@@ -23,6 +24,7 @@ from penstock.ops.internal.arranging import ArrangingIterator
 from penstock.ops.internal.documents import is_sequence
 from penstock.ops.internal.packing import in_even_rounds
 from penstock.options import check_count
+from penstock.protocol.measures import LARGEST, MEAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,22 @@ class BalancedRounds(Node):
         """See `Node.open`."""
         intake = _Costs(self.cost, self.label, context.seed())
         size = self.window - self.window % self.num_consumers
-        arrangement = Windows(size, partial(in_even_rounds, consumers=self.num_consumers))
+        divide = partial(_in_counted_rounds, self.num_consumers, context.tally(self.label))
+        arrangement = Windows(size, divide)
         return ArrangingIterator(self.op, intake, arrangement, self.upstream, context, state)
+
+
+def _in_counted_rounds(consumers: int, tally: Tally, costs: Sequence[float]) -> list[int]:
+    """Do as `in_even_rounds`, and count the largest and the mean cost of each whole round."""
+    positions = in_even_rounds(costs, consumers)
+    whole = len(costs) - len(costs) % consumers
+    ordered = [0.0] * len(costs)
+    for cost, position in zip(costs, positions, strict=True):
+        ordered[position] = cost
+    largest = sum(max(ordered[i : i + consumers]) for i in range(0, whole, consumers))
+    tally.add(LARGEST, "cost", largest)
+    tally.add(MEAN, "cost", sum(ordered[:whole]) / consumers)
+    return positions
 
 
 class _Costs:

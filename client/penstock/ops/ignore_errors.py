@@ -58,7 +58,7 @@ class _IgnoreErrorsIterator(ChoosingIterator):
         self._upstream, self._most = context.open(node.upstream, below), node.max_errors
         self._below = self._upstream.mark()
         """The position of the input."""
-        self._left_out, self._letters = context.skipped, letters
+        self._left_out, self._letters = context.tallies, letters
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
@@ -93,7 +93,7 @@ class _IgnoreErrorsIterator(ChoosingIterator):
             self._number, self._errors = number + 1, self._errors + 1
             if self._most is not None and self._errors > self._most:
                 raise _one_too_many(number, self._errors, self._most, error) from error
-            self._left_out.add()
+            self._left_out.skip()
             if self._letters is not None:
                 self._letters.add(number, error)
         finally:

@@ -12,18 +12,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
+from itertools import repeat
 from typing import Any, ClassVar
 
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.tallies import Tally
 from penstock.errors import DatasetError, StateError
 from penstock.executors.function import transform_error
 from penstock.graph.node import INFINITE, UNKNOWN, Node, function
 from penstock.ops.repeat import Repeat, RepeatIterator
 from penstock.ops.selection import DirectedIterator, Director, joint_cardinality
+from penstock.protocol.measures import MADE
 from penstock.protocol.mixture import WeightStage, without
 from penstock.protocol.turns import Turns
 from penstock.runtime.interrupts import interruptible
@@ -91,10 +93,13 @@ class MixedStreams(Node):
             if self.length is None
             else _ByDeficit(stages, place)
         )
-        return _MixedIterator(self, digest, director, inputs, [bool(each) for each in ended])
+        over, tally = [bool(each) for each in ended], context.tally(self.label)
+        return _MixedIterator(self, digest, director, inputs, over, tally)
 
 
 class _MixedIterator(DirectedIterator):
+    """The elements of a mixture; *tally* counts what each dataset gave, in the mixture's unit."""
+
     def __init__(
         self,
         node: MixedStreams,
@@ -102,11 +107,26 @@ class _MixedIterator(DirectedIterator):
         director: Director,
         inputs: list[OpIterator],
         ended: list[bool],
+        tally: Tally,
     ) -> None:
-        measure = None if node.length is None else partial(_measured, node.length)
+        measure = None if node.length is None else self._size_of
         super().__init__(director, inputs, ended, stop=node.stop == "first", measure=measure)
+        self._node, self._tally = node, tally
+        self._sizes: list[int] = []
+        """The sizes of the elements of the last block, if sizes count."""
         self._digest, self._all = digest, node.stop == "all"
         self._used = node.used
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        self._sizes = []
+        out = super().block(n)
+        given: dict[int, int] = {}
+        for source, size in zip(self._last, self._sizes or repeat(1)):  # noqa: B905  endless
+            given[source] = given.get(source, 0) + size
+        for source, total in given.items():
+            self._tally.add(MADE, self._node.unit, total, self._node.names[source])
+        return out
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
@@ -119,6 +139,12 @@ class _MixedIterator(DirectedIterator):
             return False
         runs = [self._inputs[s] for s in self._used]
         return all(isinstance(run, RepeatIterator) and run.number > 0 for run in runs)
+
+    def _size_of(self, element: Element) -> int:
+        assert self._node.length is not None  # noqa: S101  or nothing is measured
+        size = _measured(self._node.length, element)
+        self._sizes.append(size)
+        return size
 
 
 def _measured(measure: Callable[..., Any], element: Element) -> int:

@@ -74,14 +74,16 @@ class Pack(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        documents = Documents(self.op, self.field, self.pad, self.capacity)
+        documents = Documents(
+            self.op, self.field, self.pad, self.capacity, context.tally(self.label)
+        )
         if self.method == "concat":
             below, errors, token = state or (None, 0, 0)
             held = InputBuffer(context, self.upstream, [below, errors])
             return RebatchIterator(
                 held, token, self.capacity, drop_remainder=False, kind=_Concat(documents)
             )
-        intake = DocumentIntake(documents, self.split_long, context.skipped)
+        intake = DocumentIntake(documents, self.split_long, context.tallies)
         arrangement = self._arrangement()
         return ArrangingIterator(self.op, intake, arrangement, self.upstream, context, state)
 

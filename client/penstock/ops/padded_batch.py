@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from penstock.element import Element, collate, describe, shown, unlike, with_parts
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
+from penstock.engine.tallies import Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.graph.node import Node
 from penstock.ops.batch import GroupsIterator, batches
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
+from penstock.protocol.measures import PADDING, POSITIONS
 from penstock.ragged import Ragged
 
 
@@ -48,33 +51,35 @@ class PaddedBatch(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         shapes, values = self.shapes, self.values
-        held = InputBuffer(context, self.upstream, state)
+        held, tally = InputBuffer(context, self.upstream, state), context.tally(self.label)
         return GroupsIterator(
-            held, self.size, self.drop_remainder, lambda run: pad(run, shapes, values)
+            held, self.size, self.drop_remainder, lambda run: pad(run, shapes, values, tally)
         )
 
 
-def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
+def pad(elements: Sequence[Element], shapes: Any, values: Any, tally: Tally) -> Element:
     """Stack *elements*, leaf by leaf, each padded to its shape (None: the longest) with its value.
+
+    *tally* counts the entries of arrays, and the padding among them.
 
     Raises:
         ElementError: when the elements, or the shapes and values to pad with, do not fit together.
     """
     if (other := unlike(elements)) is not None:
         raise _differ("structure", elements[0], other)
-    return _padded(elements, shapes, values)
+    return _padded(elements, shapes, values, tally)
 
 
-def _padded(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
+def _padded(elements: Sequence[Element], shapes: Any, values: Any, tally: Tally) -> Element:
     first = elements[0]
     if not isinstance(first, (tuple, dict)):
-        return _pad_leaf(elements, shapes, values)
+        return _pad_leaf(elements, shapes, values, tally)
     if isinstance(first, Ragged):
         return collate(elements)
     places = first if isinstance(first, dict) else range(len(first))
     columns = [[element[place] for element in elements] for place in places]
     wanted = parts("padded_shapes", shapes, first), parts("padding_values", values, first)
-    return with_parts(first, map(_padded, columns, *wanted))
+    return with_parts(first, map(_padded, columns, *wanted, repeat(tally)))
 
 
 def plain_spec(op: str, name: str, spec: Any) -> Any:
@@ -122,7 +127,7 @@ def parts(name: str, spec: Any, like: Element) -> list[Any]:
     )
 
 
-def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any) -> NDArray[Any]:
+def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any, tally: Tally) -> NDArray[Any]:
     first = leaves[0]
     if not isinstance(first, np.ndarray):
         for leaf in leaves:
@@ -143,6 +148,8 @@ def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any) -> NDArray[Any]:
     out = np.full((len(leaves), *target), _fill(leaves, value), sample.dtype)
     for row, leaf in zip(out, leaves, strict=True):
         row[tuple(map(slice, leaf.shape))] = leaf
+    tally.add(POSITIONS, "positions", out.size)
+    tally.add(PADDING, "positions", out.size - sum(leaf.size for leaf in leaves))
     return out
 
 

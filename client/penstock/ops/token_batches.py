@@ -39,9 +39,8 @@ class TokenBatches(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        documents = Documents(self.op, self.field, None, self.max_tokens)
-        intake, arrangement = (
-            DocumentIntake(documents, "error", context.skipped),
-            NextFit(self.max_tokens),
-        )
+        tally = context.tally(self.label)
+        documents = Documents(self.op, self.field, None, self.max_tokens, tally)
+        intake = DocumentIntake(documents, "error", context.tallies)
+        arrangement = NextFit(self.max_tokens)
         return ArrangingIterator(self.op, intake, arrangement, self.upstream, context, state)

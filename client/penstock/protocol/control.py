@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
+from penstock.protocol.measures import Measure
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView, Stride
@@ -81,7 +82,8 @@ class ElementCounts:
     *produced* counts elements that runners made. *replayed* counts those among them that this
     attempt had made before. *sent* counts elements sent to readers, *requeued* elements that
     readers requeued. *skipped* counts each time the pipeline skipped an element on purpose.
-    *nondeterministic* counts replays by a pipeline that may produce different elements.
+    *nondeterministic* counts replays by a pipeline that may produce different elements. *measures*
+    are what operators counted, up to the newest report of a runner.
     """
 
     produced: int = 0
@@ -90,6 +92,7 @@ class ElementCounts:
     requeued: int = 0
     skipped: int = 0
     nondeterministic: int = 0
+    measures: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

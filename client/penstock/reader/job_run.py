@@ -208,7 +208,7 @@ class JobRun(PipelineRun):
 
     def _open(self, state: State) -> OpIterator:
         context = Context.local(self._seed, persistent=True, sessions=self._sessions)
-        context = replace(context, times=self.times)
+        context = replace(context, times=self.times, tallies=self.tallies)
         run = open_root(self._node, context, state)
         self._output_block.clear(run.mark())
         return run

@@ -13,6 +13,7 @@ from penstock.protocol.calls import OpenIterationRequest, Registration
 from penstock.protocol.control import ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
 from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.measures import MOST, Measure
 from penstock.protocol.names import check_name, fault_of_id, printable
 from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
 from penstock.protocol.rounds import RoundsReport
@@ -106,11 +107,26 @@ def check_worker_event(event: WorkerEvent) -> None:
             check_versions("a worker", event.versions)
         if event.profile is not None:
             _check_profile(event.worker, event.profile)
+        for progress in event.progress.values():
+            if progress.counts.measures:
+                _check_measures(event.worker, progress.counts.measures)
         if len(event.stats) > MOST_STATS:
             raise Refused(
                 f"worker {event.worker} sends {len(event.stats)} bytes of statistics, and at "
                 f"most {MOST_STATS} are read: it is no Penstock worker, or of another version"
             )
+
+
+def _check_measures(worker: str, measures: tuple[Measure, ...]) -> None:
+    """Refuse measures that are no numbers, and too many: they are added up, kept and shown."""
+    if len(measures) > MOST or not all(0 <= each.sum < math.inf for each in measures):
+        raise Refused(
+            f"worker {worker} reports {len(measures)} measures of a task: at most {MOST} are kept, "
+            "and each is a number of at least 0"
+        )
+    for each in measures:
+        for text in each.key:
+            check_name(f"a measure of worker {worker}", text)
 
 
 def _check_profile(worker: str, profile: WorkerProfile) -> None:

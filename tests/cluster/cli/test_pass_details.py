@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from rich.console import Group
 
+from penstock.protocol.measures import OperatorFigures
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.pass_details import pass_details
 from tests.cluster.cli.shown import shown
@@ -35,3 +36,13 @@ def test_those_that_are_left_out_are_counted_and_need_no_look():
     assert text.count(": live, ") == 3
     assert "16 more tasks: --all shows them" in text
     assert "8 more readers: --all shows them" in text
+
+
+def test_what_operators_made_is_a_line_for_each():
+    _, one = scenes.a_job(5.0, 0.01)
+    one = replace(one, figures=(OperatorFigures("pack", "tokens", 900, 45.0, 0.1),))
+    seen = Look("d:1", 0, 0, scenes.mesh((), [one]))
+
+    text = shown(Group(*pass_details(one, seen, None)), width=120)
+
+    assert "pack: 900 tokens; 45 tokens a second; 10.0 % padding" in text

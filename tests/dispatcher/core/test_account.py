@@ -13,6 +13,7 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.measures import MADE, Measure
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.account import Account
@@ -205,3 +206,51 @@ def test_what_was_forgotten_before_its_end_is_counted_newest_first():
     shown = DispatcherCore(state, CoreSettings(), 0.0).stats(0.0).forgotten
 
     assert [(was.job, was.repetition, was.acked) for was in shown] == [("new", 2, 5), ("old", 2, 5)]
+
+
+def tokens(number):
+    return (Measure("", "pack", MADE, "tokens", number),)
+
+
+def figures(life):
+    (found,) = life.stats.figures
+    return found
+
+
+def test_what_operators_counted_is_summed_up_over_attempts_and_outlasts_the_dispatcher():
+    life = Life()
+    life.works("w1", 6, 4, measures=tokens(600))
+    life.works("w1", 6, 4, measures=tokens(600))
+    life.dies("w1")
+    life.comes("w2")
+    life.reads("r1", RangeSet.of((0, 4)), fence=2)
+    life.reads("r2", fence=2)
+    life.restart()
+    life.comes("w2")
+    life.works("w2", 10, 10, attempt=2, measures=tokens(700), done=True)
+    life.restart()
+
+    assert (figures(life).made, figures(life).per_second) == (1300, None)
+
+
+def test_what_operators_make_a_second_is_that_of_the_newest_reports():
+    life = Life()
+    for second in range(20):
+        life.works("w1", second, 0, measures=tokens(1000 * (second + 1)))
+        life.pass_time(1.0, "w1")
+
+    assert figures(life).made == 20_000
+    assert figures(life).per_second == pytest.approx(1000, rel=0.2)
+
+
+def test_what_an_attempt_made_before_the_dispatcher_restarted_was_not_made_lately():
+    life = Life()
+    life.works("w1", 5, 0, measures=tokens(50_000))
+    life.restart()
+    life.comes("w1")
+    life.works("w1", 6, 0, measures=tokens(60_000))
+    assert (figures(life).made, figures(life).per_second) == (60_000, 0.0)
+
+    life.pass_time(1.0, "w1")
+    life.works("w1", 7, 0, measures=tokens(60_500))
+    assert figures(life).per_second == pytest.approx(500)

@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 
 from penstock.explanation.verdict import explain_job
+from penstock.protocol.measures import OperatorFigures
 from penstock_dispatcher.page.job_view import job_view
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
@@ -58,3 +59,13 @@ def test_tasks_are_counted_by_how_they_are():
     counts = view.tasks
     assert (counts.running, counts.waiting, counts.done, counts.failed) == (5, 1, 1, 1)
     assert view.troubles == ("ValueError: no",)
+
+
+def test_what_operators_made_is_in_words():
+    _, moment = looked(scenes.healthy, 5)
+    (it,) = moment.stats.iterations
+    packs = OperatorFigures("pack", "tokens", 900, 45.0, padding_share=0.1)
+
+    view = job_view(replace(it, figures=(packs,)), moment)
+
+    assert view.figures == ("pack: 900 tokens; 45 tokens a second; 10.0 % padding",)

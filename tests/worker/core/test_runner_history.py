@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.protocol.measures import MADE, Measure
 from penstock_worker.core.runner_history import (
     DEATHS,
     KEPT,
@@ -93,3 +94,17 @@ def test_the_newest_attempts_that_are_over_are_kept_if_they_said_anything():
         past.add(1, task, report(1.0, 0.5))
 
     assert [task for _, task, _ in past.known] == list(range(5, KEPT + 5))
+
+
+def test_what_operators_counted_adds_up_over_runners():
+    def counted(number):
+        return (Measure("", "pack", MADE, "tokens", number),)
+
+    first = RunnerTimes()
+    first.add(TimesMeasured(1, 1.0, 0.0, 0.0, (), measures=counted(5)))
+    first.add(TimesMeasured(1, 2.0, 0.0, 0.0, (), measures=counted(8)))
+    second = RunnerTimes(first.measures)
+    assert second.measures == counted(8)
+    second.add(TimesMeasured(2, 1.0, 0.0, 0.0, (), measures=counted(2)))
+
+    assert second.measures == counted(10)

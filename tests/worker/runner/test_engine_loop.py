@@ -14,6 +14,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DefinitionError, ElementError, ElementTooLarge, StateError
+from penstock.protocol.measures import MADE, PADDING, POSITIONS
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Codec
 from penstock_worker.runner import checkpointer, engine_loop, flush_thread, frame_writer
@@ -375,6 +376,17 @@ def test_a_call_that_does_not_return_is_reported_as_it_grows(thread_runner, gate
     first, last = (heard.of(TimesMeasured)[at].operators[0] for at in (0, -1))
     assert first.call < last.call <= last.worked
     assert (last.elements, last.label.partition("(")[0]) == (0, "map")
+
+
+def test_what_operators_counted_is_reported_before_the_end(thread_runner):
+    packs = Dataset.range(1, 5).map(np.ones).pack(8, field=None, pad=0)
+    runner = thread_runner()
+    heard = runner.begin(packs)
+
+    runner.hear(heard, lambda heard: heard.of(RunEnded))
+
+    measures = {each.name: each.sum for each in heard.of(TimesMeasured)[-1].measures}
+    assert measures == {MADE: 10, POSITIONS: 16, PADDING: 6}
 
 
 def test_a_runner_that_nobody_takes_from_says_so_while_it_lasts(thread_runner, monkeypatch):

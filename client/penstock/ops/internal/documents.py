@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element, describe
-from penstock.engine.context import SkipCounter
+from penstock.engine.tallies import Tallies, Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.options import check_count
+from penstock.protocol.measures import MADE, PADDING, POSITIONS
 
 _MADE = ("segment_ids", "positions", "cu_seqlens")
 _MOST = 2**31 - 2
@@ -36,10 +37,15 @@ def check_field(op: str, field: Any) -> None:
 
 
 class Documents:
-    """Reads the tokens of elements, and joins them to packs of at most *capacity*."""
+    """Reads the tokens of elements, and joins them to packs of at most *capacity*.
 
-    def __init__(self, op: str, field: str | None, pad: int | None, capacity: int) -> None:
-        self.op, self.capacity = op, capacity
+    *tally* counts the tokens of packs, and their padding.
+    """
+
+    def __init__(
+        self, op: str, field: str | None, pad: int | None, capacity: int, tally: Tally
+    ) -> None:
+        self.op, self.capacity, self._tally = op, capacity, tally
         self._field, self._pad = field, pad
         self._name = "tokens" if field is None else field
         self._counting = np.arange(2, dtype=np.int32)
@@ -117,7 +123,15 @@ class Documents:
             segments, positions = self._padded(segments, 0), self._padded(positions, 0)
             room = np.full(self.capacity - len(pieces), total, np.int32)
             stops = np.concatenate([stops, room])
+        self._count(total)
         return {**made, "segment_ids": segments, "positions": positions, "cu_seqlens": stops}
+
+    def _count(self, tokens: int) -> None:
+        """Count a pack of this number of *tokens*."""
+        self._tally.add(MADE, "tokens", tokens)
+        if self._pad is not None:
+            self._tally.add(POSITIONS, "positions", self.capacity)
+            self._tally.add(PADDING, "positions", self.capacity - tokens)
 
     def _check_others(self, element: dict[str, Any], length: int, which: str) -> None:
         for name, part in element.items():
@@ -176,8 +190,8 @@ def _kind(piece: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
 class DocumentIntake:
     """An `Intake` of documents; *split_long* says what becomes of those beyond the capacity."""
 
-    def __init__(self, documents: Documents, split_long: str, skipped: SkipCounter) -> None:
-        self._documents, self._long, self._skipped = documents, split_long, skipped
+    def __init__(self, documents: Documents, split_long: str, tallies: Tallies) -> None:
+        self._documents, self._long, self._tallies = documents, split_long, tallies
         self._capacity = documents.capacity
 
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
@@ -192,7 +206,7 @@ class DocumentIntake:
                 whole, left = divmod(length, capacity)
                 return whole, left or None
             case "drop":
-                self._skipped.add()
+                self._tallies.skip()
                 return 0, None
         raise ElementError(
             f"{self._documents.op}: element {number} has {length} tokens, more than the "

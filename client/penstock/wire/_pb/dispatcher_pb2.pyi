@@ -164,20 +164,22 @@ class OpenIterationReply(_message.Message):
     def __init__(self, iteration: _Optional[int] = ..., job_name: _Optional[str] = ..., heartbeat_interval: _Optional[float] = ..., reader_lease: _Optional[float] = ..., read_before: _Optional[str] = ...) -> None: ...
 
 class ElementCounts(_message.Message):
-    __slots__ = ("produced", "replayed", "sent", "requeued", "skipped", "nondeterministic")
+    __slots__ = ("produced", "replayed", "sent", "requeued", "skipped", "nondeterministic", "measures")
     PRODUCED_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
     SENT_FIELD_NUMBER: _ClassVar[int]
     REQUEUED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     NONDETERMINISTIC_FIELD_NUMBER: _ClassVar[int]
+    MEASURES_FIELD_NUMBER: _ClassVar[int]
     produced: int
     replayed: int
     sent: int
     requeued: int
     skipped: int
     nondeterministic: int
-    def __init__(self, produced: _Optional[int] = ..., replayed: _Optional[int] = ..., sent: _Optional[int] = ..., requeued: _Optional[int] = ..., skipped: _Optional[int] = ..., nondeterministic: _Optional[int] = ...) -> None: ...
+    measures: _containers.RepeatedCompositeFieldContainer[Measure]
+    def __init__(self, produced: _Optional[int] = ..., replayed: _Optional[int] = ..., sent: _Optional[int] = ..., requeued: _Optional[int] = ..., skipped: _Optional[int] = ..., nondeterministic: _Optional[int] = ..., measures: _Optional[_Iterable[_Union[Measure, _Mapping]]] = ...) -> None: ...
 
 class AttemptProgress(_message.Message):
     __slots__ = ("attempt", "head", "acked", "checkpoint", "done", "failure", "counts", "in_doubt", "lacking", "ended", "trainers", "errors", "all_sent", "processes")
@@ -868,3 +870,19 @@ class SetWeightsReply(_message.Message):
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     begin: int
     def __init__(self, begin: _Optional[int] = ...) -> None: ...
+
+class Measure(_message.Message):
+    __slots__ = ("path", "operator", "name", "unit", "sum", "part")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    operator: str
+    name: str
+    unit: str
+    sum: float
+    part: str
+    def __init__(self, path: _Optional[str] = ..., operator: _Optional[str] = ..., name: _Optional[str] = ..., unit: _Optional[str] = ..., sum: _Optional[float] = ..., part: _Optional[str] = ...) -> None: ...

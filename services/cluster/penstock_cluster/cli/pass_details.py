@@ -53,6 +53,7 @@ def pass_details(it: IterationStats, now: Look, most: int | None) -> Iterator[Re
     yield from _rounds(it)
     yield from _trainers(it)
     yield from mixture_details(it)
+    yield from (Text(str(figures)) for figures in it.figures)
 
 
 def _errors(it: IterationStats) -> Iterator[Text]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.protocol.control import AttemptProgress
+from penstock.protocol.measures import Measure
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import ReaderId, ReaderStatus, TaskId
 from penstock_dispatcher.core.cache_record import TrainerTotals, acked_by_any, known, sum_up
@@ -92,6 +93,8 @@ class Account:
     """Whether an attempt of a cached task ended early: then counts of trainers may lack some."""
     errors: int = 0
     """How many were left out as users' functions raised, with ``on_error="skip"``: each once."""
+    measures: tuple[Measure, ...] = ()
+    """What operators on workers counted; work that was done again counts again."""
 
     @property
     def bounded(self) -> bool:
@@ -171,6 +174,7 @@ def of(iteration: IterationRecord, soft_state: SoftState) -> Account:
         trainers,
         sums.moved,
         sums.errors,
+        work.measures,
     )
 
 

@@ -229,6 +229,8 @@ class DecisionContext:
             if iteration.finished:
                 continue
             self.waiting.add(name)
+            running = (each for each in iteration.tasks.items() if each[1].worker is not None)
+            self.soft_state.inherited |= {task: record.attempt for task, record in running}
             for reader in iteration.live:
                 silent = ReaderHeartbeat(name, iteration.readers[reader].session, reader, seq=-1)
                 self.soft_state.readers[reader] = ReaderLiveness(now, silent)

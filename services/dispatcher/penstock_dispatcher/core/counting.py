@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from penstock.protocol.measures import OperatorFigures, figures_of
 from penstock.protocol.types import IterationId
 from penstock_dispatcher.core import account, mixture_stats, skipped_errors, slots
 from penstock_dispatcher.core.account import Account
@@ -153,7 +154,22 @@ def _iteration(
         slots=sum(soft_state.shares.get(name, {}).values()),
         ordered=iteration.ordered,
         mixtures=mixture_stats.mixtures_of(iteration),
+        figures=_figures(name, iteration, balance, soft_state, now.at),
     )
+
+
+def _figures(
+    name: IterationId,
+    iteration: IterationRecord,
+    balance: Account,
+    soft_state: SoftState,
+    now: float,
+) -> tuple[OperatorFigures, ...]:
+    """Return what operators made; a rate only of a pass that runs."""
+    if iteration.finished:
+        return figures_of(balance.measures)
+    known = soft_state.measured.get(name)
+    return figures_of(balance.measures, {} if known is None else known.at(now))
 
 
 def _unread(

@@ -34,7 +34,13 @@ from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Mode, ReaderId, TaskId
 from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt, WeightChange
 from penstock_dispatcher.core.listings import ListingOutline
-from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord, counts_of
+from penstock_dispatcher.core.records import (
+    COUNTS,
+    IterationRecord,
+    JobRecord,
+    TaskRecord,
+    counts_of,
+)
 from penstock_dispatcher.core.rounds_record import FIRST, RoundsAccount, rounds_of
 from penstock_dispatcher.core.split_provider import END, SplitProvider
 
@@ -360,7 +366,8 @@ def _runner(state: Checkpoint) -> RunnerState:
 
 def _account(sums: AccountTotals) -> AccountState:
     in_doubt = tuple((doubt.readers, doubt.elements, doubt.since) for doubt in sums.in_doubt)
-    counts = {**asdict(sums.counts), **asdict(sums.rounds), **_named(sums, SUMS)}
+    work = dict(zip(COUNTS, counts_of(sums.counts), strict=True))
+    counts = {**work, **asdict(sums.rounds), **_named(sums, SUMS)}
     # A state stays small: it has one letter.
     return AccountState(**{**counts, "in_doubt": in_doubt, "letters": sums.letters[:1]})
 

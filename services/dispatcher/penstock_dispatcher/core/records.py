@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import ElementCounts, SaveResult, SkippedErrors
 from penstock.protocol.loop_time import ReaderProcess
+from penstock.protocol.measures import merged
 from penstock.protocol.names import printable
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
@@ -269,13 +270,19 @@ class WorkerRecord:
         return max(1, self.profile.slots)
 
 
-counts_of = attrgetter(*ElementCounts.__slots__)
-"""Returns the six counts of an attempt, in order."""
+COUNTS = tuple(name for name in ElementCounts.__slots__ if name != "measures")
+"""The six counts of an attempt, in order."""
+
+counts_of = attrgetter(*COUNTS)
+"""Returns these six counts."""
 
 
 def add(one: ElementCounts, other: ElementCounts) -> ElementCounts:
     """Return what two attempts have cost together."""
-    return ElementCounts(*map(operator.add, counts_of(one), counts_of(other)))
+    sums = ElementCounts(*map(operator.add, counts_of(one), counts_of(other)))
+    if not one.measures and not other.measures:
+        return sums
+    return replace(sums, measures=merged(one.measures, other.measures))
 
 
 def totals(iteration: IterationRecord, *, done_only: bool = False) -> AccountTotals:

@@ -9,6 +9,7 @@ from math import inf
 
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.measures import added
 from penstock.protocol.nearness import LOCAL_TRANSPORT
 from penstock.protocol.ranges import NOTHING_ACKED, AckedSet
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
@@ -22,6 +23,7 @@ from penstock.protocol.types import (
 )
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
+from penstock_dispatcher.core.measure_rates import MeasureRates
 from penstock_dispatcher.core.split_provider import DrawRate, Pace
 
 STANDS = 1.0
@@ -192,6 +194,10 @@ class SoftState:
     connected: set[str] = field(default_factory=set)
     """The sessions of readers whose streams are up."""
     progress: dict[TaskId, AttemptProgress] = field(default_factory=dict)
+    inherited: dict[TaskId, int] = field(default_factory=dict)
+    """The attempts that began before this process."""
+    measured: dict[IterationId, MeasureRates] = field(default_factory=dict)
+    """What operators of an iteration counted lately."""
     reported_acks: dict[TaskId, AckedSet] = field(default_factory=dict)
     trainers: dict[TaskId, dict[str, TrainerProgress]] = field(default_factory=dict)
     """Of cached jobs: the newest reports on each task's trainers."""
@@ -322,6 +328,20 @@ class SoftState:
         if acked.floor > known.floor or (more and more != known.more.spans):
             self.reported_acks[task] = known | acked
 
+    def report_measures(
+        self, iteration: IterationId, task: TaskId, progress: AttemptProgress, now: float
+    ) -> None:
+        """Record what an attempt counted since its last report.
+
+        If the attempt began before this process, its first report says nothing of lately.
+        """
+        last, measures = self.progress.get(task), progress.counts.measures
+        known = last.counts.measures if last and last.attempt == progress.attempt else None
+        if not measures or (known is None and self.inherited.get(task) == progress.attempt):
+            return
+        if more := added(known or (), measures):
+            self.measured.setdefault(iteration, MeasureRates()).add(more, now)
+
     def report_trainer(self, task: TaskId, trainer: str, progress: TrainerProgress) -> None:
         """Record what became of a task's elements for a trainer."""
         reported = self.trainers.setdefault(task, {})
@@ -335,6 +355,7 @@ class SoftState:
     def forget_task(self, task: TaskId) -> None:
         """Forget the reports on a task that is over."""
         self.progress.pop(task, None)
+        self.inherited.pop(task, None)
         self.reported_acks.pop(task, None)
         self.trainers.pop(task, None)
         self.shortages.pop(task, None)
@@ -349,6 +370,7 @@ class SoftState:
         self.consumers.pop(iteration, None)
         self.full.discard(iteration)
         self.paces.pop(iteration, None)
+        self.measured.pop(iteration, None)
         self.shares.pop(iteration, None)
         self.sharing.pop(iteration, None)
         gone = set(tasks)

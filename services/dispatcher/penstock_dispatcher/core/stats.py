@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
+from penstock.protocol.measures import OperatorFigures
 from penstock.protocol.types import ReaderStatus, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account
@@ -230,6 +231,8 @@ class IterationStats:
     """Whether it is read in one order."""
     mixtures: tuple[MixtureStats, ...] = ()
     """Its mixtures whose turns tasks are granted."""
+    figures: tuple[OperatorFigures, ...] = ()
+    """What its operators on workers made, and how evenly."""
 
     @property
     def live_readers(self) -> int:

@@ -225,6 +225,7 @@ def _on_progress(
         return
     if iteration.ordered:
         ordered_tasks.note_progress(ctx, name, task.iteration, progress, now)
+    ctx.soft_state.report_measures(task.iteration, name, progress, now)
     ctx.soft_state.progress[name] = progress
     placement.on_started(ctx, name, progress)
     skipped_errors.report(ctx, name, task, progress.errors)

@@ -159,6 +159,8 @@ class JobView:
     rounds: RoundsStats | None
     cache: CacheStats | None
     mixtures: tuple[MixtureStats, ...] = ()
+    figures: tuple[str, ...] = ()
+    """What its operators on workers made, and how evenly, in words."""
 
 
 def job_view(it: IterationStats, moment: Moment) -> JobView:
@@ -195,6 +197,7 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
         it.rounds,
         it.cache,
         it.mixtures,
+        tuple(str(each) for each in it.figures[:OPERATORS_SHOWN]),
     )
 
 

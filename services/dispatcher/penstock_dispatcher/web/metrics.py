@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from penstock.credentials.entrance import Entrance
+from penstock.protocol.measures import LARGEST, MADE, MEAN, PADDING, POSITIONS
 from penstock.runtime.clock import now
 from penstock.runtime.versions import versions
 from penstock.web.metrics import (
@@ -26,7 +27,7 @@ from penstock.web.metrics import (
 from penstock_dispatcher.core.counting import LOST
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.service import DispatcherService
-from penstock_dispatcher.web.sampler import JobNow, Sampler
+from penstock_dispatcher.web.sampler import CountKey, JobNow, OperatorCount, Sampler
 
 ELEMENTS: tuple[tuple[str, str, str], ...] = (
     ("elements", "elements", "Different elements of all passes, counted when first produced"),
@@ -86,9 +87,25 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
 )
 """Fields of `Counts`, and their metrics."""
 
+MEASURES: tuple[tuple[str, str, str], ...] = (
+    (MADE, "operator_made", "Tokens, bytes or elements that an operator made, by unit"),
+    (POSITIONS, "operator_positions", "Entries of padded packs and batches"),
+    (PADDING, "operator_padding", "Entries of padded packs and batches that are padding"),
+    (LARGEST, "operator_largest_cost", "Sum of the largest cost of each round of balance"),
+    (MEAN, "operator_mean_cost", "Sum of the mean cost of each round of balance"),
+)
+"""Measures of operators, and their metrics."""
+
+RATIOS: tuple[tuple[str, str, str, str], ...] = (
+    ("padding_ratio", PADDING, POSITIONS, "Share of the entries of packs and batches of padding"),
+    ("imbalance_ratio", LARGEST, MEAN, "Mean of the largest costs of rounds over the mean cost"),
+)
+"""Metrics that are one measure divided by another."""
+
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
 
 PEERS, JOB, SOURCE = ["peer"], ["job_name"], ["job_name", "source"]
+OPERATOR = ["job_name", "operator", "unit"]
 
 
 class DispatcherMetrics:
@@ -104,7 +121,9 @@ class DispatcherMetrics:
         yield from certificate_end(entrance)
         yield from self._of_peers()
         yield from _of_jobs(self._sampler.sample.jobs)
-        yield from _of_elements(self._sampler.totals.by_job())
+        by_job = self._sampler.totals.by_job()
+        yield from _of_elements(by_job)
+        yield from of_operators(by_job)
         yield from self._of_decisions()
         yield from self._of_journal()
 
@@ -210,7 +229,31 @@ def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
     )
 
 
-def _of_elements(by_job: dict[str, Counter[str]]) -> Iterable[Metric]:
+def _of_elements(by_job: dict[str, Counter[CountKey]]) -> Iterable[Metric]:
     for field, name, text in ELEMENTS:
         values = (((job,), counts[field]) for job, counts in by_job.items())
         yield counters(f"penstock_{name}", text, JOB, values)
+
+
+def of_operators(by_job: dict[str, Counter[CountKey]]) -> Iterable[Metric]:
+    """Yield what operators counted since the process began, of all passes of a job."""
+    known = {
+        (job, key): float(count)
+        for job, counts in by_job.items()
+        for key, count in counts.items()
+        if isinstance(key, OperatorCount)
+    }
+    for name, metric, text in MEASURES:
+        values = (
+            ((job, key.operator, key.unit), count)
+            for (job, key), count in known.items()
+            if key.name == name
+        )
+        yield counters(f"penstock_{metric}", text, OPERATOR, values)
+    for metric, part, whole, text in RATIOS:
+        ratios = (
+            ((job, key.operator), known.get((job, key._replace(name=part)), 0.0) / count)
+            for (job, key), count in known.items()
+            if key.name == whole and count
+        )
+        yield gauges(f"penstock_{metric}", text, OPERATOR[:2], ratios)

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.types import IterationId
 from penstock.runtime.clock import now
 from penstock_dispatcher.core import account, mixture_stats, slots
+from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.counting import CURRENT
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.state_machine import DispatcherCore
@@ -51,6 +52,34 @@ COUNTED: Final = (
 """The fields of `Account` that are summed up by job."""
 
 
+MOST_OPERATORS = 20
+"""The most operators of a job whose measures are told apart; each has at most five series."""
+
+
+class OperatorCount(NamedTuple):
+    """A measure in metrics: how much an operator counted under *name*, in *unit*."""
+
+    name: str
+    operator: str
+    unit: str
+
+
+CountKey: TypeAlias = str | OperatorCount
+"""A field of `Account`, or a measure."""
+
+
+def counts_of(balance: Account) -> Counter[CountKey]:
+    """Return the counts of a pass that are summed up by job."""
+    counts = Counter[CountKey]({each: getattr(balance, each) for each in COUNTED})
+    operators = dict.fromkeys(each.operator for each in balance.measures)
+    told = frozenset(islice(operators, MOST_OPERATORS))
+    for each in balance.measures:
+        if each.operator in told:
+            key = OperatorCount(each.name, each.operator, each.unit)
+            counts[key] += each.sum  # type: ignore[assignment]  # costs are no whole numbers
+    return counts
+
+
 @dataclass(slots=True)
 class JobTotals:
     """Sums by job since the process began, of all passes that it was shown.
@@ -58,8 +87,8 @@ class JobTotals:
     If a pass was restored, or continues after a restart, its earlier elements count, too.
     """
 
-    _running: dict[IterationId, tuple[str, Counter[str]]] = field(default_factory=dict)
-    _over: dict[str, Counter[str]] = field(default_factory=dict)
+    _running: dict[IterationId, tuple[str, Counter[CountKey]]] = field(default_factory=dict)
+    _over: dict[str, Counter[CountKey]] = field(default_factory=dict)
     _known: set[str] = field(default_factory=set)
 
     def label(self, job: str, *, private: bool) -> str:
@@ -72,7 +101,7 @@ class JobTotals:
             self._known.add(job)
         return job
 
-    def note(self, iteration: IterationId, label: str, counts: Counter[str]) -> None:
+    def note(self, iteration: IterationId, label: str, counts: Counter[CountKey]) -> None:
         """Take *counts* as those of a pass now; earlier counts are not taken back."""
         known = self._running.get(iteration)
         self._running[iteration] = (label, counts if known is None else counts | known[1])
@@ -83,7 +112,7 @@ class JobTotals:
             label, counts = self._running.pop(gone)
             self._over[label] = self._over.get(label, Counter()) + counts
 
-    def by_job(self) -> dict[str, Counter[str]]:
+    def by_job(self) -> dict[str, Counter[CountKey]]:
         """Return the sums, by label."""
         sums = dict(self._over)
         for label, counts in self._running.values():
@@ -201,8 +230,7 @@ class Sampler:
         job_now = sample.jobs[label]
         if name not in self._over:
             balance = account.of(iteration, soft)
-            counts = Counter({each: getattr(balance, each) for each in COUNTED})
-            self.totals.note(name, label, counts)
+            self.totals.note(name, label, counts_of(balance))
             if iteration.finished and not balance.unreported:
                 self._over[name] = bool(balance.faults())
         job_now.iterations_unbalanced += self._over.get(name, False)

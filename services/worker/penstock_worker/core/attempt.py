@@ -82,7 +82,7 @@ class Attempt:
         self.choice = ""
         """The codec that AUTO means now and the reason, as text."""
         self.times = RunnerTimes()
-        """How long the newest runner's operators worked."""
+        """How long the newest runner's operators worked, and what those of all runners counted."""
         self._restart_policy = RestartPolicy()
         self._head_before = 0
         """The head when the present runner began."""
@@ -119,7 +119,7 @@ class Attempt:
             self.checkpoints.latest_below(delivery.acked.floor),
             delivery.done,
             self.failure,
-            self.counters.counts(),
+            self.counters.counts(self.times.measures),
             delivery.in_doubt,
             self._restart_policy.lacking,
             delivery.total is not None,
@@ -137,7 +137,7 @@ class Attempt:
         produced = self._restart_policy.flush_each
         there = delivery.count_existing(state.number, produced=produced)
         self.counters.on_started(state.number, there)
-        self.run, self.times = self._config.name_run(self), RunnerTimes()
+        self.run, self.times = self._config.name_run(self), RunnerTimes(self.times.measures)
         self._worker_counters.runs_started += 1
         self.link.on_runner_started()
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)

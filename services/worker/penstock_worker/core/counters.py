@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.protocol.control import ElementCounts
+from penstock.protocol.measures import Measure
 
 
 @dataclass(slots=True)
@@ -71,9 +72,8 @@ class AttemptCounters:
             self.replayed += max(0, min(number, head) - self.head)
             self.head = number
 
-    def counts(self) -> ElementCounts:
-        """Return the counts of a heartbeat."""
+    def counts(self, measures: tuple[Measure, ...] = ()) -> ElementCounts:
+        """Return the counts of a heartbeat, with the *measures* of its runners."""
         nondeterministic = 0 if self.exact else self.to_replay
-        return ElementCounts(
-            self.produced, self.replayed, self.sent, self.requeued, self.skipped, nondeterministic
-        )
+        counts = self.produced, self.replayed, self.sent, self.requeued, self.skipped
+        return ElementCounts(*counts, nondeterministic, measures)

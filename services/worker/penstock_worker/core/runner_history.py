@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from penstock.protocol.measures import Measure, merged
 from penstock.protocol.types import IterationId, TaskId
 from penstock_worker.runner.messages import OperatorTime, TimesMeasured
 
@@ -71,9 +72,10 @@ WINDOW, KEPT = 10.0, 16
 
 
 class RunnerTimes:
-    """The newest reports of one runner."""
+    """The newest reports of one runner; operators of the runners *before* it counted measures."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: tuple[Measure, ...] = ()) -> None:
+        self._before = before
         self._reports: deque[TimesMeasured] = deque(maxlen=KEPT)
 
     def add(self, report: TimesMeasured) -> None:
@@ -84,6 +86,12 @@ class RunnerTimes:
     def whole(self) -> TimesMeasured | None:
         """The sums since the runner began, or None before its first report."""
         return self._reports[-1] if self._reports else None
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What operators counted in this runner and in those before it."""
+        last = self.whole
+        return self._before if last is None else merged(self._before, last.measures)
 
     @property
     def newest(self) -> TimesMeasured | None:

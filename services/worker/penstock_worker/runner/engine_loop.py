@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from penstock import files
 from penstock.analysis import auto_shard
 from penstock.engine.block_size import BlockSizer
-from penstock.engine.context import Context, SkipCounter
+from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator
 from penstock.engine.op_times import OpTimes, begin_wait, waited
 from penstock.engine.splits import SplitReader
+from penstock.engine.tallies import Tallies
 from penstock.errors import StateError
 from penstock.graph.node import Node
 from penstock.graph.run import open_root
@@ -80,8 +81,8 @@ class EngineLoop:
         self._flusher = FlushThread(self._frames, self._report_times_if_due)
         self._sizer = BlockSizer(BLOCK_SECONDS, MOST)
         self._checkpointer = Checkpointer(tuple(log.start for log in inbox.logs))
-        self._skipped, self._skips_reported = SkipCounter(), 0
-        """Elements that the pipeline left out on purpose, and how many of them were reported."""
+        self._tallies, self._skips_reported = Tallies(), 0
+        """What operators count, and how many of the elements that they left out were reported."""
         self._times, self._began, self._starved = OpTimes(), time.monotonic(), WaitSum()
         self._times_due = self._began + TIMES_FIRST
         self._remote_before = counted().wait_seconds
@@ -120,7 +121,7 @@ class EngineLoop:
     def _open(self, pipeline: Pipeline) -> OpIterator:
         start = self._start
         context = Context.local(start.seed, start.index)
-        context = replace(context, skipped=self._skipped, times=self._times)
+        context = replace(context, tallies=self._tallies, times=self._times)
         context = replace(context, share=start.share, processes=self._inbox.processes)
         node = pipeline.node
         if start.logs:
@@ -207,14 +208,16 @@ class EngineLoop:
             self._report_times()
 
     def _report_times(self) -> None:
-        """Report how long operators worked since the run began."""
+        """Report how long operators worked since the run began, and what they counted."""
         rows = tuple(OperatorTime(*row) for row in self._times.now())
         self._times_due = (now := time.monotonic()) + TIMES_EACH
         seconds = now - self._began
         held_up, starved = self._frames.held_up.seconds, self._starved.seconds
         used = self._inbox.processes.used
         remote = counted().wait_seconds - self._remote_before
-        times = TimesMeasured(self._start.run, seconds, held_up, starved, rows, used, remote)
+        sums = seconds, held_up, starved
+        measures = self._tallies.measures()
+        times = TimesMeasured(self._start.run, *sums, rows, used, remote, measures)
         self._connection.post(times)
         if (read := take_counts()) != StorageCounts():
             self._connection.post(FilesRead(self._start.run, read))
@@ -223,13 +226,14 @@ class EngineLoop:
         """Report how much was left out since; not if a run before this replay has."""
         if self._errors is not None:
             self._errors.send()
-        reported, self._skips_reported = self._skips_reported, self._skipped.elements
+        reported, self._skips_reported = self._skips_reported, self._tallies.skipped
         if self._skips_reported > reported and not replayed:
             self._connection.post(ElementsSkipped(self._start.run, self._skips_reported - reported))
 
     def _pause(self, engine: OpIterator) -> None:
         """Produce no more: another worker continues from here."""
         self._report_checkpoint(engine)
+        self._report_times()
         self._connection.post(RunPaused(self._start.run))
         self._connection.wait(lambda: self._inbox.stopped)
 

@@ -10,6 +10,7 @@ from typing import Union
 
 import msgspec
 
+from penstock.protocol.measures import Measure
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Codec, Failure, Mode
 from penstock.storage.counts import StorageCounts
@@ -215,6 +216,8 @@ class TimesMeasured(RunnerReport, frozen=True):
     processes: int = 0
     remote: float = 0.0
     """Seconds that it waited for remote files."""
+    measures: tuple[Measure, ...] = ()
+    """What operators counted since the run began."""
 
 
 class FilesRead(RunnerReport, frozen=True):

@@ -228,6 +228,7 @@ export function JobPage({ job, columns, notices, theme, live }) {
     <div class="columns"><div class="stack">
       ${running && html`<${TimeLine} columns=${columns ?? NO_COLUMNS} marks=${marksOf(notices, job.iteration)} theme=${theme} />`}
       ${job.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${job.operators} /></section>`}
+      ${job.figures.length > 0 && html`<section class="card" aria-labelledby="made"><header><h2 id="made">Made by operators</h2></header>${job.figures.map((one) => html`<p class="told small" key=${one}>${one}</p>`)}</section>`}
       ${running && job.mixtures.map((one, i) => html`<${Mixture} key=${i} mixture=${one} />`)}
       ${running && html`<section class="card"><${TaskTable} tasks=${tasks?.tasks ?? []} total=${tasks?.total ?? 0} caption="Tasks that are not done" /></section>`}
       <section class="card"><div class="scroll"><table><caption>Readers</caption><${Heads} names=${["reader", "state", ">waits", ">steps/s", ">consumed", ">MB/s"]} /><tbody>
