@@ -125,9 +125,9 @@ class Context:
         """Return this context with the seed that all tasks have in common."""
         return self if self.common_seed is None else replace(self, base_seed=self.common_seed)
 
-    def tally(self, label: str) -> Tally:
-        """Return where this operator, which has the *label*, counts what it makes."""
-        return self.tallies.of(self.path, label)
+    def tally(self, label: str, unit: str = "") -> Tally:
+        """Return where this operator, which has the *label*, counts what it makes, in *unit*."""
+        return self.tallies.of(self.path, label, unit)
 
     @property
     def tuned(self) -> Tuning:

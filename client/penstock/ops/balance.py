@@ -24,7 +24,6 @@ from penstock.ops.internal.arranging import ArrangingIterator
 from penstock.ops.internal.documents import is_sequence
 from penstock.ops.internal.packing import in_even_rounds
 from penstock.options import check_count
-from penstock.protocol.measures import LARGEST, MEAN
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +63,11 @@ class BalancedRounds(Node):
 
 def _in_counted_rounds(consumers: int, tally: Tally, costs: Sequence[float]) -> list[int]:
     """Do as `in_even_rounds`, and count the largest and the mean cost of each whole round."""
-    positions = in_even_rounds(costs, consumers)
     whole = len(costs) - len(costs) % consumers
-    ordered = [0.0] * len(costs)
-    for cost, position in zip(costs, positions, strict=True):
-        ordered[position] = cost
-    largest = sum(max(ordered[i : i + consumers]) for i in range(0, whole, consumers))
-    tally.add(LARGEST, "cost", largest)
-    tally.add(MEAN, "cost", sum(ordered[:whole]) / consumers)
-    return positions
+    ordered = sorted(costs, reverse=True)[:whole]  # neighbours in this order share a round
+    tally.largest_cost += sum(ordered[::consumers])
+    tally.mean_cost += sum(ordered) / consumers
+    return in_even_rounds(costs, consumers)
 
 
 class _Costs:

@@ -25,7 +25,6 @@ from penstock.executors.function import transform_error
 from penstock.graph.node import INFINITE, UNKNOWN, Node, function
 from penstock.ops.repeat import Repeat, RepeatIterator
 from penstock.ops.selection import DirectedIterator, Director, joint_cardinality
-from penstock.protocol.measures import MADE
 from penstock.protocol.mixture import WeightStage, without
 from penstock.protocol.turns import Turns
 from penstock.runtime.interrupts import interruptible
@@ -93,7 +92,7 @@ class MixedStreams(Node):
             if self.length is None
             else _ByDeficit(stages, place)
         )
-        over, tally = [bool(each) for each in ended], context.tally(self.label)
+        over, tally = [bool(each) for each in ended], context.tally(self.label, self.unit)
         return _MixedIterator(self, digest, director, inputs, over, tally)
 
 
@@ -125,7 +124,7 @@ class _MixedIterator(DirectedIterator):
         for source, size in zip(self._last, self._sizes or repeat(1)):  # noqa: B905  endless
             given[source] = given.get(source, 0) + size
         for source, total in given.items():
-            self._tally.add(MADE, self._node.unit, total, self._node.names[source])
+            self._tally.add_part(self._node.names[source], total)
         return out
 
     def mark(self) -> Mark:

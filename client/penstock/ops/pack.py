@@ -75,7 +75,7 @@ class Pack(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         documents = Documents(
-            self.op, self.field, self.pad, self.capacity, context.tally(self.label)
+            self.op, self.field, self.pad, self.capacity, context.tally(self.label, "tokens")
         )
         if self.method == "concat":
             below, errors, token = state or (None, 0, 0)

@@ -19,7 +19,6 @@ from penstock.graph.node import Node
 from penstock.ops.batch import GroupsIterator, batches
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
-from penstock.protocol.measures import PADDING, POSITIONS
 from penstock.ragged import Ragged
 
 
@@ -148,8 +147,8 @@ def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any, tally: Tally) -> ND
     out = np.full((len(leaves), *target), _fill(leaves, value), sample.dtype)
     for row, leaf in zip(out, leaves, strict=True):
         row[tuple(map(slice, leaf.shape))] = leaf
-    tally.add(POSITIONS, "positions", out.size)
-    tally.add(PADDING, "positions", out.size - sum(leaf.size for leaf in leaves))
+    tally.positions += out.size
+    tally.padding += out.size - sum(leaf.size for leaf in leaves)
     return out
 
 

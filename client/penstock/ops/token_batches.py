@@ -39,7 +39,7 @@ class TokenBatches(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        tally = context.tally(self.label)
+        tally = context.tally(self.label, "tokens")
         documents = Documents(self.op, self.field, None, self.max_tokens, tally)
         intake = DocumentIntake(documents, "error", context.tallies)
         arrangement = NextFit(self.max_tokens)

@@ -13,7 +13,6 @@ from penstock.element import Element, describe
 from penstock.engine.tallies import Tallies, Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.options import check_count
-from penstock.protocol.measures import MADE, PADDING, POSITIONS
 
 _MADE = ("segment_ids", "positions", "cu_seqlens")
 _MOST = 2**31 - 2
@@ -128,10 +127,11 @@ class Documents:
 
     def _count(self, tokens: int) -> None:
         """Count a pack of this number of *tokens*."""
-        self._tally.add(MADE, "tokens", tokens)
+        tally = self._tally
+        tally.made += tokens
         if self._pad is not None:
-            self._tally.add(POSITIONS, "positions", self.capacity)
-            self._tally.add(PADDING, "positions", self.capacity - tokens)
+            tally.positions += self.capacity
+            tally.padding += self.capacity - tokens
 
     def _check_others(self, element: dict[str, Any], length: int, which: str) -> None:
         for name, part in element.items():
