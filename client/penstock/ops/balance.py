@@ -76,6 +76,10 @@ class _Costs:
     def __init__(self, cost: Callable[..., Any] | None, label: str, seed: int) -> None:
         self._cost = None if cost is None else UserFunction(cost, label, seed)
 
+    def costs(self, elements: Sequence[Element]) -> list[float | None]:
+        """See `Intake.costs`. Each element is asked for by itself, since *cost* may raise."""
+        return [None] * len(elements)
+
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """See `Intake.measure`."""
         if self._cost is None:

@@ -8,7 +8,6 @@ group that is being read, or null.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -22,8 +21,8 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function, function_name
-from penstock.ops.internal.group_buffer import GroupedElement, Groups
-from penstock.ops.internal.group_input import Slot, group_input
+from penstock.ops.internal.group_buffer import NO_INPUT, GroupedElement, Groups, held_then
+from penstock.ops.internal.group_input import group_input
 from penstock.ops.window import in_memory
 from penstock.options import check_count
 
@@ -172,8 +171,11 @@ class GroupingIterator(OpIterator):
         self._grouping, self._context, self._state = grouping, context, state
         self._supply = group_input(GroupByWindow.op, upstream, context, state and state[:2])
         self._held = Groups()
-        self._inputs: deque[Slot] = deque()
-        """The elements of the input's last block that are in no group yet."""
+        self._inputs: list[Element] = []
+        """The elements of the input's last block, of which the first `_at` are in groups."""
+        self._places = NO_INPUT
+        """Their positions."""
+        self._at = 0
         self._most = max((size for _, size in groups), default=1)
         """The size of the largest group so far."""
         self._key: int | None = None
@@ -230,11 +232,12 @@ class GroupingIterator(OpIterator):
             inner.close()
 
     def _place(self) -> Mark:
-        held, at = self._held.mark(), self._supply.mark(self._inputs)
+        held, state = self._held.mark(), self._supply.mark()
+        places, at = self._places, self._at
         if self._inner is None:
-            return lambda _: at(held(), None)
+            return lambda _: state(held_then(held), places.rest(at), None)
         key, inner = self._key, self._inner.mark()
-        return lambda back: at(held(), [key, inner(back)])
+        return lambda back: state(held_then(held), places.rest(at), [key, inner(back)])
 
     def _read_whole(self, inner: OpIterator) -> list[Element]:
         """Read a group that is one element or none, and remove it."""
@@ -253,7 +256,7 @@ class GroupingIterator(OpIterator):
         if self._resume is not None:
             (key, begin), self._resume = self._resume, None
             return self._open(key, begin) if key in self._held.elements else self._next(n)
-        while self._inputs or self._read(n):
+        while self._at < len(self._inputs) or self._read(n):
             full = self._sort()
             if full is not None:
                 return self._open(full, None)
@@ -261,14 +264,16 @@ class GroupingIterator(OpIterator):
 
     def _read(self, n: int) -> bool:
         """Read a block of the input; return False at the end."""
-        self._inputs.extend(self._supply.pull(n * self._most))
+        self._inputs, self._places = self._supply.pull(n * self._most)
+        self._at = 0
         return bool(self._inputs)
 
     def _sort(self) -> int | None:
         """Put inputs into groups until one is full; return its key."""
-        grouping, held, inputs = self._grouping, self._held, self._inputs
-        while inputs:
-            element, place = inputs.popleft()
+        grouping, held = self._grouping, self._held
+        while self._at < len(self._inputs):
+            element, place = self._inputs[self._at], self._places.place(self._at)
+            self._at += 1
             key = grouping.key(element, place.number)
             size = held.size(key)
             if size is None:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
-from penstock.element import Element
-from penstock.ops.internal.group_buffer import GroupedElement, Groups, InputPosition
+from penstock.ops.internal.group_buffer import GroupedElement, Groups, held_then
 from penstock.ops.internal.packing import OpenBins
 
 
 class Arrangement(ABC):
     """Decides which elements leave together, and when."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.size = size
+        """What a state says of the size of each group."""
         self.held = Groups()
         """The elements that wait."""
 
@@ -29,12 +31,19 @@ class Arrangement(ABC):
         """How many elements must come, at least, before a group leaves."""
 
     @abstractmethod
-    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
-        """Take in an element. Return the group that leaves now, if any; the caller removes it."""
+    def put(self, costs: Sequence[Any], at: int, number: int) -> list[int]:
+        """Take in the elements that *costs* has from *at* on; they are *number*, *number* + 1, ....
+
+        It takes at least one. It stops after an element with which a group is `due`, and before an
+        element whose cost is None. The caller adds the elements to `held`.
+
+        Returns:
+            The key of each element's group.
+        """
 
     @abstractmethod
     def due(self) -> int | None:
-        """Return another group that leaves before the next element is taken in, if any."""
+        """Return a group that leaves before the next element is taken in, if any."""
 
     @abstractmethod
     def rest(self) -> int | None:
@@ -52,26 +61,24 @@ class BestFit(Arrangement):
     """
 
     def __init__(self, capacity: int, buffer: int) -> None:
-        super().__init__()
+        super().__init__(capacity)
         self._capacity, self._buffer = capacity, buffer
-        self._bins = OpenBins()
+        self._bins = OpenBins(capacity)
         self._full: list[int] = []
-        """Packs that were full when a state was taken."""
+        """Packs that are full."""
 
     @property
     def wanted(self) -> int:
         """See `Arrangement.wanted`."""
         return self._buffer + 1 - self.held.count
 
-    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
+    def put(self, costs: Sequence[Any], at: int, number: int) -> list[int]:
         """See `Arrangement.put`."""
-        bins, capacity = self._bins, self._capacity
-        key, free = bins.tightest(cost) or (place.number, capacity)
-        self.held.add(GroupedElement(key, capacity, place), element)
-        if free == cost:
-            return key
-        bins.add(key, free - cost)
-        return self.rest() if self.held.count > self._buffer else None
+        room = self._buffer + 1 - self.held.count
+        keys, full = self._bins.fit(costs, at, at + room, number)
+        if full:
+            self._full.append(keys[-1])
+        return keys
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
@@ -81,8 +88,7 @@ class BestFit(Arrangement):
 
     def rest(self) -> int | None:
         """See `Arrangement.rest`."""
-        fullest = self._bins.tightest(0)
-        return None if fullest is None else fullest[0]
+        return self._bins.fullest()
 
     def restore(self, costs: Sequence[tuple[GroupedElement, Any]]) -> None:
         """See `Arrangement.restore`."""
@@ -97,7 +103,7 @@ class NextFit(Arrangement):
     """Packs of consecutive elements: one leaves as soon as an element does not fit any more."""
 
     def __init__(self, capacity: int) -> None:
-        super().__init__()
+        super().__init__(capacity)
         self._capacity = capacity
         self._keys: deque[int] = deque()
         """The packs that are here: the last one is open."""
@@ -108,15 +114,19 @@ class NextFit(Arrangement):
         """See `Arrangement.wanted`."""
         return 1
 
-    def put(self, element: Element, cost: Any, place: InputPosition) -> int | None:
+    def put(self, costs: Sequence[Any], at: int, number: int) -> list[int]:
         """See `Arrangement.put`."""
-        fits = self._used + cost <= self._capacity
-        if not fits or not self._keys:
-            self._keys.append(place.number)
-            self._used = 0
-        self._used += cost
-        self.held.add(GroupedElement(self._keys[-1], self._capacity, place), element)
-        return self.due()
+        keys: list[int] = []
+        for i in range(at, len(costs)):
+            cost = costs[i]
+            if cost is None or len(self._keys) > 1:
+                break
+            if self._used + cost > self._capacity or not self._keys:
+                self._keys.append(number + len(keys))
+                self._used = 0
+            self._used += cost
+            keys.append(self._keys[-1])
+        return keys
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
@@ -141,8 +151,8 @@ class Windows(Arrangement):
     """
 
     def __init__(self, size: int, divide: Callable[[list[Any]], list[int]]) -> None:
-        super().__init__()
-        self._size, self._divide = size, divide
+        super().__init__(size)
+        self._divide = divide
         self._costs: list[float] = []
         self._leaving: deque[int] = deque()
         """The keys of the groups of a full window that are still here."""
@@ -150,17 +160,18 @@ class Windows(Arrangement):
     @property
     def wanted(self) -> int:
         """See `Arrangement.wanted`."""
-        return self._size - self.held.count
+        return self.size - self.held.count
 
-    def put(self, element: Element, cost: float, place: InputPosition) -> int | None:
+    def put(self, costs: Sequence[Any], at: int, number: int) -> list[int]:  # noqa: ARG002
         """See `Arrangement.put`."""
-        self._costs.append(cost)
-        self.held.add(GroupedElement(0, self._size, place), element)
-        return self.due()
+        room = self.size - len(self._costs)
+        came = list(takewhile(_is_known, costs[at : at + room]))
+        self._costs += came
+        return [0] * len(came)
 
     def due(self) -> int | None:
         """See `Arrangement.due`."""
-        if len(self._costs) >= self._size:
+        if len(self._costs) >= self.size:
             self._close_window()
         return self._leaving.popleft() if self._leaving else None
 
@@ -179,11 +190,15 @@ class Windows(Arrangement):
 
     def _close_window(self) -> None:
         groups, held = self._divide(self._costs), self.held
-        arrivals, elements = held.mark()(), held.elements[0]
+        arrivals, elements = held_then(held.mark()), held.elements[0]
         held.remove(0)
         for group, arrival, element in zip(groups, arrivals, elements, strict=True):
             held.add(GroupedElement(group + 1, arrival.size, arrival.place), element)
         self._costs, self._leaving = [], deque(sorted(held.elements))
+
+
+def _is_known(cost: float | None) -> bool:
+    return cost is not None
 
 
 def _by_last_change(costs: Iterable[tuple[GroupedElement, Any]]) -> dict[int, Any]:

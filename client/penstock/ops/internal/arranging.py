@@ -9,9 +9,8 @@ have left already.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 from penstock.element import Element
 from penstock.engine.context import Context
@@ -19,12 +18,16 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import StateError
 from penstock.graph.node import Node
 from penstock.ops.internal.arrangements import Arrangement
-from penstock.ops.internal.group_buffer import GroupedElement
-from penstock.ops.internal.group_input import Slot, group_input
+from penstock.ops.internal.group_buffer import NO_INPUT, GroupedElement, Held, held_then
+from penstock.ops.internal.group_input import group_input
 
 
 class Intake(Protocol):
     """What an operator makes of elements before they wait, and of a group that leaves."""
+
+    def costs(self, elements: Sequence[Element]) -> list[float | None]:
+        """Return the cost of each element that waits as it is; None for one to `measure`."""
+        ...
 
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """Return how many whole pieces element *number* has, and the cost of what is left of it.
@@ -38,12 +41,17 @@ class Intake(Protocol):
         ...
 
     def left(self, element: Element, whole: int) -> Element:
-        """Return what waits of *element*: the part after its *whole* pieces."""
+        """Return what waits of *element*: itself, or the part after its *whole* pieces."""
         ...
 
     def join(self, group: list[Element]) -> Element:
         """Return an output of the elements of a group."""
         ...
+
+
+_Place: TypeAlias = tuple[Held, int, int]
+"""The position before an output, as far as it differs between the outputs of a block: the held
+elements, how many of the input's block were taken in, and how many pieces of the next one left."""
 
 
 class ArrangingIterator(OpIterator):
@@ -63,13 +71,18 @@ class ArrangingIterator(OpIterator):
         self._op, self._intake, self._arrangement, self._state = op, intake, arrangement, state
         self._held = arrangement.held
         self._supply = group_input(op, upstream, context, state and state[:2])
-        self._inputs: deque[Slot] = deque()
-        """The elements of the input's last block that were not taken in yet."""
+        self._inputs: list[Element] = []
+        """The elements of the input's last block, of which the first `_at` were taken in."""
+        self._places = NO_INPUT
+        """Their positions."""
+        self._costs: list[float | None] = []
+        """What `Intake.costs` says of them."""
+        self._at = 0
         self._typical = 1
         """How many elements the last group had."""
         self._restored = self._supply.restored
-        self._befores: list[Callable[[], State]] = []
-        """The positions before the elements of the last block."""
+        self._befores: list[_Place] = []
+        """The positions before the elements of the last block. All have one block of the input."""
         self._leaving: int | None = None
         """The group that leaves next, once the arrangement has said so."""
         self._ended = False
@@ -100,16 +113,20 @@ class ArrangingIterator(OpIterator):
         if not self._restored:
             state = self._state
             return lambda _: state
-        places = [*self._befores, self._place()]
-        return lambda back: places[-1 - back]()
+        outputs, places, state = [*self._befores, self._place()], self._places, self._supply.mark()
+
+        def at(back: int) -> State:
+            held, start, pieces = outputs[-1 - back]
+            return state(held_then(held), places.rest(start), pieces)
+
+        return at
 
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._supply.close()
 
-    def _place(self) -> Callable[[], State]:
-        held, at, pieces = self._held.mark(), self._supply.mark(self._inputs), self._pieces
-        return lambda: at(held(), pieces)
+    def _place(self) -> _Place:
+        return self._held.mark(), self._at, self._pieces
 
     def _restore(self) -> None:
         """Hold the elements again that the state names."""
@@ -118,7 +135,7 @@ class ArrangingIterator(OpIterator):
         costs = []
         rows = {key: iter(elements) for key, elements in held.elements.items()}
         left: dict[int, list[Element]] = {key: [] for key in rows}
-        for arrival in held.mark()():
+        for arrival in held_then(held.mark()):
             element = next(rows[arrival.key])
             whole, cost = self._measured_again(element, arrival)
             costs.append((arrival, cost))
@@ -148,7 +165,7 @@ class ArrangingIterator(OpIterator):
         """
         if self._leaving is None:
             self._leaving = self._arrangement.due()
-        if self._leaving is None and not self._inputs and not self._ended:
+        if self._leaving is None and self._at == len(self._inputs) and not self._ended:
             if not wait:
                 return None
             self._read(n)
@@ -164,26 +181,34 @@ class ArrangingIterator(OpIterator):
         """Read a block of the input."""
         most = max(1, self._arrangement.wanted) + (n - 1) * self._typical
         try:
-            self._inputs.extend(self._supply.pull(most))
+            block, self._places = self._supply.pull(most)
         except ELEMENT_ERRORS:
             self._failed_below = True
             raise
+        self._inputs = [*block]  # the block is another's, and parts of elements are put in here
+        self._costs, self._at = self._intake.costs(self._inputs), 0
         self._ended = not self._inputs
 
     def _take_in(self) -> Element | None:
         """Take in elements until a group leaves; or return the next whole piece of one."""
-        inputs, measure, left = self._inputs, self._intake.measure, self._intake.left
-        put = self._arrangement.put
-        while inputs:
-            element, place = inputs[0]
-            whole, cost = measure(element, place.number)
-            if self._pieces < whole:
-                return self._cut(element, whole, nothing_left=cost is None)
-            self._next_input()
-            if cost is not None:
-                self._leaving = put(left(element, whole), cost, place)
-                if self._leaving is not None:
-                    break
+        inputs, costs, places, put = self._inputs, self._costs, self._places, self._arrangement.put
+        while (at := self._at) < len(inputs):
+            number = places.first + at
+            if costs[at] is None:
+                whole, cost = self._intake.measure(inputs[at], number)
+                if self._pieces < whole:
+                    return self._cut(inputs[at], whole, nothing_left=cost is None)
+                self._pieces = 0
+                if cost is None:
+                    self._at += 1
+                    continue
+                inputs[at], costs[at] = self._intake.left(inputs[at], whole), cost
+            keys = put(costs, at, number)
+            stop = self._at = at + len(keys)
+            self._held.add_all(keys, self._arrangement.size, places, at, inputs[at:stop])
+            self._leaving = self._arrangement.due()
+            if self._leaving is not None:
+                break
         return None
 
     def _cut(self, element: Element, whole: int, *, nothing_left: bool) -> Element:
@@ -195,7 +220,7 @@ class ArrangingIterator(OpIterator):
         return made
 
     def _next_input(self) -> None:
-        self._inputs.popleft()
+        self._at += 1
         self._pieces = 0
 
     def _leave(self, key: int) -> list[Element]:

@@ -92,12 +92,25 @@ class Documents:
     def pieces(self, element: Element, start: int, stop: int | None) -> Element:
         """Return tokens *start* to *stop* (None: all), and what other fields have for them."""
         if self._field is None:
-            return {self._name: element[start:stop]}
+            return element[start:stop]
         return {name: part[start:stop] for name, part in element.items()}
 
-    def whole(self, element: Element) -> Element:
-        """Return all tokens, and what other fields have for them."""
-        return {self._name: element} if self._field is None else element
+    def lengths(self, elements: Sequence[Element]) -> list[int] | None:
+        """Return how many tokens each element has; None if `length` must look at each.
+
+        It need not if they have tokens of one dtype, and nothing else.
+        """
+        columns: Sequence[Any] = elements
+        if self._field is not None:
+            if set(map(type, elements)) != {dict} or set(map(len, elements)) != {1}:
+                return None
+            columns = [each.get(self._field) for each in elements]
+        if set(map(type, columns)) != {np.ndarray} or not is_sequence(columns[0]):
+            return None
+        dtype = columns[0].dtype
+        if any(each.ndim != 1 or each.dtype is not dtype for each in columns):
+            return None
+        return list(map(len, columns))
 
     def join(self, pieces: Sequence[Any]) -> Element:
         """Return a pack of *pieces*.
@@ -105,15 +118,17 @@ class Documents:
         Raises:
             ElementError: when they have different fields or dtypes, or *pad* does not fit a dtype.
         """
-        made, name = self._joined(pieces), self._name
-        lengths = [len(piece[name]) for piece in pieces]
+        parts = pieces if self._field is None else [piece[self._field] for piece in pieces]
+        made, name = self._joined(pieces, parts), self._name
+        lengths = list(map(len, parts))
         stops = np.array([0, *accumulate(lengths)], np.int32)
         total, counting = len(made[name]), self._counting
         if len(counting) <= total:
             counting = self._counting = np.arange(2 * total, dtype=np.int32)
         counts = np.array(lengths)
         segments = counting[1 : len(pieces) + 1].repeat(counts)
-        positions = counting[:total] - stops[:-1].repeat(counts)
+        starts = stops[:-1].repeat(counts)
+        positions = np.subtract(counting[:total], starts, out=starts)
         if self._pad is not None:
             made = {
                 name: self._padded(column, self._pad if name == self._name else 0)
@@ -146,13 +161,16 @@ class Documents:
                     f"entry for each, but it is {describe(part)}: leave it out with a map before"
                 )
 
-    def _joined(self, pieces: Sequence[Any]) -> dict[str, NDArray[Any]]:
-        first, name = pieces[0], self._name
-        parts = [piece[name] for piece in pieces]
-        if len(first) == 1 and max(map(len, pieces)) == 1:
-            dtype = parts[0].dtype
-            if [part.dtype for part in parts].count(dtype) == len(parts):
-                return {name: np.concatenate(parts)}
+    def _joined(
+        self, pieces: Sequence[Any], parts: Sequence[NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return *pieces* as one: *parts* are their tokens."""
+        if self._field is None or max(map(len, pieces)) == 1:
+            try:
+                return {self._name: np.concatenate(parts, dtype=parts[0].dtype, casting="no")}
+            except TypeError:  # their dtypes differ
+                pass
+        first = pieces[0]
         kind = _kind(first)
         if (other := next((piece for piece in pieces if _kind(piece) != kind), None)) is not None:
             raise ElementError(
@@ -182,8 +200,10 @@ def _which(number: int | None) -> str:
     return "an element" if number is None else f"element {number}"
 
 
-def _kind(piece: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
+def _kind(piece: Any) -> tuple[Any, ...]:
     """Return what documents of one pack must have in common."""
+    if isinstance(piece, np.ndarray):
+        return (piece.dtype,)
     return tuple(sorted((name, part.dtype.str, part.shape[1:]) for name, part in piece.items()))
 
 
@@ -193,6 +213,13 @@ class DocumentIntake:
     def __init__(self, documents: Documents, split_long: str, tallies: Tallies) -> None:
         self._documents, self._long, self._tallies = documents, split_long, tallies
         self._capacity = documents.capacity
+
+    def costs(self, elements: Sequence[Element]) -> list[float | None]:
+        """See `Intake.costs`."""
+        lengths, capacity = self._documents.lengths(elements) if elements else [], self._capacity
+        if lengths is None:
+            return [None] * len(elements)
+        return [length if 0 < length <= capacity else None for length in lengths]
 
     def measure(self, element: Element, number: int) -> tuple[int, float | None]:
         """See `Intake.measure`."""
@@ -222,9 +249,7 @@ class DocumentIntake:
 
     def left(self, element: Element, whole: int) -> Element:
         """See `Intake.left`."""
-        if not whole:
-            return self._documents.whole(element)
-        return self._documents.pieces(element, whole * self._capacity, None)
+        return self._documents.pieces(element, whole * self._capacity, None) if whole else element
 
     def join(self, group: list[Element]) -> Element:
         """See `Intake.join`."""

@@ -15,7 +15,7 @@ parts; an input that can be read again only once has one part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from penstock.element import Element
@@ -46,6 +46,40 @@ class InputPosition(NamedTuple):
     """The tags that an unacked element was made of. This position is not read again."""
 
 
+class InputBlock(NamedTuple):
+    """Consecutive elements of the input: where each begins."""
+
+    first: int
+    """The number of the first element."""
+    errors: int
+    """How many errors the input raised before it."""
+    mark: Mark
+    """The mark of the block that these elements are the end of."""
+    size: int
+    """How many elements there are."""
+    origins: Sequence[Tags] = ()
+    """The tags that unacked elements were made of."""
+
+    def place(self, i: int) -> InputPosition:
+        """Return the position before element *i* of these."""
+        origin = self.origins[i] if self.origins else ()
+        return InputPosition(self.first + i, self.errors, self.mark, self.size - i, origin)
+
+    def rest(self, i: int) -> InputBlock:
+        """Return these elements without the first *i*."""
+        size, origins = self.size - i, self.origins[i:]
+        return InputBlock(self.first + i, self.errors, self.mark, size, origins)
+
+
+def nowhere(back: int) -> State:  # noqa: ARG001
+    """Be the `Mark` of a position that is not read again."""
+    return None
+
+
+NO_INPUT = InputBlock(0, 0, nowhere, 0)
+"""No elements."""
+
+
 class GroupedElement(NamedTuple):
     """An element that came into a group."""
 
@@ -55,16 +89,29 @@ class GroupedElement(NamedTuple):
     place: InputPosition
 
 
+_Arrivals: TypeAlias = tuple[Sequence[int], int, InputBlock, int]
+"""Consecutive elements that came into groups: their keys, the groups' size, and where they are in a
+block of the input, from the first one on. A tuple, because there is one for each pack."""
+
+_Entry: TypeAlias = GroupedElement | _Arrivals | int
+
+Held: TypeAlias = tuple[Sequence[_Entry], int]
+"""The elements that were held at some time, for `held_then`."""
+
+
 class Groups:
     """Elements by key. A mark can tell later which elements were held when it was made."""
 
     def __init__(self) -> None:
         self.elements: dict[int, list[Element]] = {}
         self._last: dict[int, GroupedElement] = {}
+        """The last element of each group that `add` began."""
         self.count = 0
         """How many elements are held."""
-        self._log: list[GroupedElement | int] = []
+        self._log: list[_Entry] = []
         """Elements that arrived, and keys of groups that were removed; entries are only added."""
+        self._logged = 0
+        """How many elements the log names."""
 
     def __bool__(self) -> bool:
         return bool(self.elements)
@@ -87,31 +134,63 @@ class Groups:
         group.append(element)
         self._last[key] = arrival
         self._log.append(arrival)
+        self._logged += 1
         self.count += 1
         return len(group) >= arrival.size
+
+    def add_all(
+        self,
+        keys: Sequence[int],
+        size: int,
+        block: InputBlock,
+        start: int,
+        elements: Iterable[Element],
+    ) -> None:
+        """Do as `add` for an element of each of *keys*: those of *block* from *start* on."""
+        groups = self.elements
+        for key, element in zip(keys, elements, strict=True):
+            if key in groups:
+                groups[key].append(element)
+            else:
+                groups[key] = [element]
+        self._log.append((keys, size, block, start))
+        self._logged += len(keys)
+        self.count += len(keys)
 
     def remove(self, key: int) -> None:
         """Remove a group."""
         self.count -= len(self.elements.pop(key))
-        del self._last[key]
+        self._last.pop(key, None)
         self._log.append(key)
-        if len(self._log) > 2 * self.count + _LOG:
+        if self._logged > 8 * self.count + _LOG:
             self._log = list(_left(self._log))  # a new list: marks keep the old one
+            self._logged = self.count
 
-    def mark(self) -> Callable[[], list[GroupedElement]]:
-        """Capture the held elements; the function returned lists them in the input's order."""
-        log, length = self._log, len(self._log)
-        return lambda: list(_left(log[:length]))
+    def mark(self) -> Held:
+        """Capture the held elements."""
+        return self._log, len(self._log)
 
 
-def _left(log: Sequence[GroupedElement | int]) -> Iterable[GroupedElement]:
-    """Return the elements that arrived and were not removed, in the order of the input."""
+def held_then(held: Held) -> list[GroupedElement]:
+    """Return the elements that `Groups.mark` captured, in the order of the input."""
+    log, length = held
+    return list(_left(log[:length]))
+
+
+def _left(log: Sequence[_Entry]) -> Iterator[GroupedElement]:
+    """Yield the elements that arrived and were not removed, in the order of the input."""
     gone = {entry: i for i, entry in enumerate(log) if isinstance(entry, int)}
-    return (
-        entry
-        for i, entry in enumerate(log)
-        if isinstance(entry, GroupedElement) and gone.get(entry.key, -1) < i
-    )
+    for i, entry in enumerate(log):
+        match entry:
+            case int():
+                pass
+            case GroupedElement(key=key):
+                if gone.get(key, -1) < i:
+                    yield entry
+            case keys, size, block, start:
+                for at, key in enumerate(keys, start):
+                    if gone.get(key, -1) < i:
+                        yield GroupedElement(key, size, block.place(at))
 
 
 def written(

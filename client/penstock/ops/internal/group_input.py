@@ -19,7 +19,9 @@ from penstock.ops.internal.group_buffer import (
     Event,
     GroupedElement,
     Groups,
+    InputBlock,
     InputPosition,
+    nowhere,
     written,
 )
 from penstock.ops.internal.tracked_shuffle import (
@@ -29,10 +31,9 @@ from penstock.ops.internal.tracked_shuffle import (
     keeps_nothing,
 )
 
-Slot: TypeAlias = tuple[Element, InputPosition]
-
-At: TypeAlias = Callable[[Sequence[GroupedElement], State], State]
-"""Returns the state of the held elements and of the group being read, at this position."""
+At: TypeAlias = Callable[[Sequence[GroupedElement], InputBlock, State], State]
+"""Returns the state, given the held elements, those that were pulled and are in no group yet, and
+the group that is being read."""
 
 
 class GroupInput(Protocol):
@@ -47,12 +48,12 @@ class GroupInput(Protocol):
         """Read the held elements again. After an error, another call skips the failed element."""
         ...
 
-    def pull(self, n: int) -> list[Slot]:
+    def pull(self, n: int) -> tuple[list[Element], InputBlock]:
         """Read up to *n* elements, none at the end."""
         ...
 
-    def mark(self, waiting: Sequence[Slot]) -> At:
-        """Capture the position of the next element; *waiting* were read but are in no group."""
+    def mark(self) -> At:
+        """Capture the position of the element that the next `pull` reads first."""
         ...
 
     def close(self) -> None:
@@ -102,7 +103,7 @@ class ReplayedGroupInput:
                 self._input.close()
                 self._begin()
 
-    def pull(self, n: int) -> list[Slot]:
+    def pull(self, n: int) -> tuple[list[Element], InputBlock]:
         """See `GroupInput.pull`."""
         self._check_open()
         try:
@@ -110,15 +111,17 @@ class ReplayedGroupInput:
         except ELEMENT_ERRORS:
             self._errors += 1
             raise
-        return self._positioned(block)
+        return block, self._positions(len(block))
 
-    def mark(self, waiting: Sequence[Slot]) -> At:
+    def mark(self) -> At:
         """See `GroupInput.mark`."""
-        if waiting:
-            ahead = waiting[0][1]
-        else:
-            ahead = InputPosition(self._number, self._errors, self._input.mark(), 0)
-        return lambda held, current: [*written(held, ahead, most=self._most_parts), current]
+        behind = InputPosition(self._number, self._errors, self._input.mark(), 0)
+
+        def at(held: Sequence[GroupedElement], waiting: InputBlock, current: State) -> State:
+            ahead = waiting.place(0) if waiting.size else behind
+            return [*written(held, ahead, most=self._most_parts), current]
+
+        return at
 
     def close(self) -> None:
         """See `GroupInput.close`."""
@@ -132,13 +135,11 @@ class ReplayedGroupInput:
         if self._closed:  # by another thread, which did not see it
             self._input.close()
 
-    def _positioned(self, block: list[Element]) -> list[Slot]:
-        mark, first, count = self._input.mark(), self._number, len(block)
+    def _positions(self, count: int) -> InputBlock:
+        """Return the positions of the *count* elements of the last block."""
+        first = self._number
         self._number += count
-        return [
-            (element, InputPosition(first + i, self._errors, mark, count - i))
-            for i, element in enumerate(block)
-        ]
+        return InputBlock(first, self._errors, self._input.mark(), count)
 
     # --- reading again ---
 
@@ -183,9 +184,10 @@ class ReplayedGroupInput:
             self._number += 1
             raise
         self._check(bool(block))
-        for (element, place), group in zip(self._positioned(block), run, strict=False):
+        places = self._positions(len(block))
+        for i, (element, group) in enumerate(zip(block, run, strict=False)):
             self._events.popleft()
-            held.add(GroupedElement(*self._groups[group], place), element)
+            held.add(GroupedElement(*self._groups[group], places.place(i)), element)
 
     def _check(self, more: bool) -> None:
         if not more:
@@ -231,24 +233,22 @@ class TrackedGroupInput:
             else:
                 self._number -= cast("int", self._events.popleft())
 
-    def pull(self, n: int) -> list[Slot]:
+    def pull(self, n: int) -> tuple[list[Element], InputBlock]:
         """See `GroupInput.pull`."""
         block, made_of = self._input.pull(n)
         first = self._number
         self._number += len(block)
-        return [
-            (element, InputPosition(first + i, 0, _nowhere, 0, origin))
-            for i, (element, origin) in enumerate(zip(block, made_of, strict=True))
-        ]
+        return block, InputBlock(first, 0, nowhere, len(block), made_of)
 
-    def mark(self, waiting: Sequence[Slot]) -> At:
+    def mark(self) -> At:
         """See `GroupInput.mark`."""
         input_owes, below = self._input.mark()
-        number, left = self._number, [place.origin for _, place in waiting]
-        ahead = waiting[0][1] if waiting else InputPosition(number, 0, _nowhere, 0)
+        number = self._number
 
-        def at(held: Sequence[GroupedElement], current: State) -> State:
-            owed = only_tags([*(arrival.place.origin for arrival in held), *left])
+        def at(held: Sequence[GroupedElement], waiting: InputBlock, current: State) -> State:
+            behind = InputPosition(number, 0, nowhere, 0)
+            ahead = waiting.place(0) if waiting.size else behind
+            owed = only_tags([*(arrival.place.origin for arrival in held), *waiting.origins])
             source = below()
 
             def again() -> State:
@@ -268,16 +268,16 @@ class TrackedGroupInput:
     def _replay_elements(self, run: list[int], held: Groups) -> None:
         """Read elements of these groups, or the first of them."""
         try:
-            slots = self.pull(len(run))
+            block, places = self.pull(len(run))
         except ELEMENT_ERRORS:
             self._events.popleft()  # its group is one short
             self._number += 1
             raise
-        if not slots:
+        if not block:
             self._events.clear()  # the input is not the same: begin with the elements that came
-        for (element, place), group in zip(slots, run, strict=False):
+        for i, (element, group) in enumerate(zip(block, run, strict=False)):
             self._events.popleft()
-            held.add(GroupedElement(*self._groups[group], place), element)
+            held.add(GroupedElement(*self._groups[group], places.place(i)), element)
 
 
 def group_input(op: str, upstream: Node, context: Context, state: State) -> GroupInput:
@@ -292,10 +292,6 @@ def group_input(op: str, upstream: Node, context: Context, state: State) -> Grou
     source = context.open(upstream, state[1][0][0] if state else None)
     lender = TrackedInput(source, straight=is_straight(upstream))
     return TrackedGroupInput(lender, state, alike=keeps_nothing(upstream))
-
-
-def _nowhere(back: int) -> State:  # noqa: ARG001
-    return None
 
 
 def _held_first(events: Iterable[Event]) -> list[int]:

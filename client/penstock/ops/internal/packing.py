@@ -6,40 +6,73 @@ the tightest bin that fits.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 
 class OpenBins:
     """Bins with free space, by key. Among bins with equal space, the longest unchanged is first."""
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._spaces: list[int] = []
         """The free spaces that bins have, each once, in rising order."""
         self._keys: dict[int, list[int]] = {}
         """The bins by their free space, longest unchanged first."""
 
-    def add(self, key: int, free: int) -> None:
-        """Add a bin with *free* space, or add it again after `tightest` removed it."""
-        keys = self._keys.get(free)
-        if keys is not None:
-            keys.append(key)
-            return
-        self._keys[free] = [key]
-        self._spaces.insert(bisect_left(self._spaces, free), free)
+    def fit(
+        self, lengths: Sequence[int | None], start: int, stop: int, number: int
+    ) -> tuple[list[int], bool]:
+        """Put documents with *lengths* from *start* to *stop* into the tightest bins, or new ones.
 
-    def tightest(self, length: int) -> tuple[int, int] | None:
-        """Remove the fullest bin in which *length* fits; return its key and its free space."""
-        spaces = self._spaces
-        i = bisect_left(spaces, length)
-        if i == len(spaces):
+        They have the numbers from *number* on. A document that begins a bin gives its number to it,
+        as the key. It ends when a bin is full, or at a length of None.
+
+        Returns:
+            The key of each document's bin, and whether the last one's bin is full: it is removed.
+        """
+        spaces, bins, capacity = self._spaces, self._keys, self._capacity
+        found: list[int] = []
+        for at in range(start, min(stop, len(lengths))):
+            length = lengths[at]
+            if length is None:
+                break
+            i = bisect_left(spaces, length)
+            if i == len(spaces):
+                key, left = number + len(found), capacity - length
+            else:
+                space = spaces[i]
+                keys, left = bins[space], space - length
+                key = keys.pop(0)
+                if not keys:
+                    del bins[space], spaces[i]
+            found.append(key)
+            if not left:
+                return found, True
+            if left in bins:
+                bins[left].append(key)
+            else:
+                bins[left] = [key]
+                insort(spaces, left)
+        return found, False
+
+    def add(self, key: int, free: int) -> None:
+        """Add a bin with *free* space."""
+        if free in self._keys:
+            self._keys[free].append(key)
+        else:
+            self._keys[free] = [key]
+            insort(self._spaces, free)
+
+    def fullest(self) -> int | None:
+        """Remove the fullest bin; return its key, or None if there is none."""
+        if not self._spaces:
             return None
-        free = spaces[i]
-        keys = self._keys[free]
+        keys = self._keys[self._spaces[0]]
         key = keys.pop(0)
         if not keys:
-            del self._keys[free], spaces[i]
-        return key, free
+            del self._keys[self._spaces.pop(0)]
+        return key
 
 
 def first_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[int]:
