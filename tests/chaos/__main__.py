@@ -106,6 +106,8 @@ class Summary:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.runs = self.logged = self.redelivered = self.missed = 0
+        self.changes = 0
+        """How many changes of weights passes had that came to their end."""
         self.seconds = 0.0
         self.began = time.monotonic()
         self.stuck = self.left_over = self.most_files = self.most_memory = 0
@@ -131,11 +133,13 @@ class Summary:
         self.most_memory = max(self.most_memory, outcome.most_memory)
         self.dressed += Counter([kind_of(self.kind, plan.seed), plan.transport])
         self.dressed["TLS"] += plan.secured
+        self.changes += outcome.changes
         accounts = outcome.accounts
         sums = {name: sum(getattr(it, name) for it in accounts) for name in SUMS}
         self.account.update(sums)
         words = ", ".join(f"{name} {number}" for name, number in sums.items() if number)
         words += "" if all(it.bounded for it in accounts) else ", doubt without bound"
+        words += f", {outcome.changes} changes of weights" if outcome.changes else ""
         print(
             f"{'FAILED' if outcome.problems else 'ok':6} seed {plan.seed:<7} "
             f"{outcome.seconds:5.1f} s  {outcome.stall:4.1f} s stall  "
@@ -177,6 +181,8 @@ class Summary:
             f"{self.logged} ids consumed, {self.redelivered} of them again{missed}",
             f"accounts: {sums}",
         ]
+        if self.changes:
+            lines.append(f"{self.changes} changes of weights, in passes that came to their end")
         if self.told:
             lines.append("consumers: " + ", ".join(f"{name} {n}" for name, n in self.told.items()))
         return "\n".join(lines)

@@ -15,6 +15,7 @@ from chaos.mesh import Mesh, Reader, Worker
 from chaos.plan import LEASE, Between, Fault, Kind, Life, Whose
 from chaos.processes import Process
 from chaos.proxy import Link
+from chaos.weights import Changes
 
 T = TypeVar("T")
 Undo = Callable[[], float | None]
@@ -44,6 +45,7 @@ class Act:
         self._savers: list[Reader] = []
         self._killed_runners = 0
         self._joining = 0
+        self.changes = Changes(mesh.set_weights)
 
     @property
     def saving(self) -> bool:
@@ -95,6 +97,9 @@ class Act:
                 return self._set_clock(fault)
             case Kind.SAVE:
                 return self._save()
+            case Kind.SET_WEIGHTS:
+                self.changes.ask(fault.target)
+                return nothing
             case _:
                 assert_never(kind)
 

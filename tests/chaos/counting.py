@@ -62,6 +62,11 @@ def copies_in(stats: Any, first: int) -> int:
     return max((task["index"] + 1 for it in newest for task in it["tasks"]), default=0)
 
 
+def mixture_in(stats: Any, first: int) -> Any:
+    """Return how far the mixture of the job's newest pass is; None if it is over."""
+    return next((it for newest in _mine(stats, first)[-1:] for it in newest["mixtures"]), None)
+
+
 def readers_in(stats: Any, first: int) -> int:
     """Return how many readers the job's newest pass had, counting again who came back."""
     return sum(len(it["readers"]) for it in _mine(stats, first)[-1:])

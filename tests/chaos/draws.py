@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from chaos import plan as plain
 from chaos.plan import DYNAMIC, LEASE, OFF, Back, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
+from chaos.weights import CHOICES, PIPELINE
 
 LOCALS = ("none", "none", "batch", "prefetch", "batch-prefetch")
 """What may stand behind coordinated reads: nothing that reorders rounds."""
@@ -126,6 +127,33 @@ def random_ordered(seed: int) -> Plan:
     )
 
 
+def random_weighed(seed: int) -> Plan:
+    """Draw a plan of a mixture whose weights change, in one order or in rounds.
+
+    Behind every other change the dispatcher or a worker is killed.
+    """
+    chance = random.Random(f"weighed {seed}")
+    drawn = chance.choice((random_ordered, random_ordered, random_rounds))(seed)
+    sharing = drawn.sharing
+    if isinstance(sharing, Rounds):
+        sharing = replace(sharing, ordered=False)
+    lives = tuple(replace(life, faults=_with_changes(life.faults, chance)) for life in drawn.lives)
+    plan = replace(drawn, mode=DYNAMIC, pipeline=PIPELINE, sharing=sharing, lives=lives)
+    seconds = chance.uniform(3.0, 6.0)
+    return replace(plan, elements=plain.enough(plan, seconds), delay=max(plan.delay, 0.001))
+
+
+def _with_changes(faults: tuple[Fault, ...], chance: random.Random) -> tuple[Fault, ...]:
+    more = []
+    for _ in range(chance.randint(1, 4)):
+        at = chance.uniform(0.01, 0.7)
+        more.append(Fault(at, Kind.SET_WEIGHTS, chance.randrange(len(CHOICES))))
+        if chance.random() < 0.5:
+            kind = chance.choice((Kind.KILL_DISPATCHER, Kind.KILL_WORKER))
+            more.append(Fault(at, kind, chance.randrange(3), chance.choice((0.1, 0.5, 1.5))))
+    return tuple(sorted((*faults, *more), key=lambda fault: fault.at))
+
+
 def _many(chance: random.Random) -> int:
     return chance.randint(2, 6)
 
@@ -164,6 +192,7 @@ DRAWS: Mapping[str, Callable[[int], Plan]] = {
     "rounds": random_rounds,
     "cache": random_cached,
     "ordered": random_ordered,
+    "weighed": random_weighed,
 }
 
 

@@ -9,7 +9,10 @@ from chaos import plan as plain
 from chaos.draws import draw_fault
 from chaos.plan import Kind, Life, Plan
 
-LIMITED = (Kind.SAVE, Kind.KILL_RUNNER, Kind.ADD_READER, Kind.ADD_WORKER, Kind.CALL_DRAIN)
+LIMITED = (
+    *(Kind.SAVE, Kind.KILL_RUNNER, Kind.ADD_READER, Kind.ADD_WORKER, Kind.CALL_DRAIN),
+    Kind.SET_WEIGHTS,
+)
 """What does not come more often in a dense plan."""
 
 SHORT = 1.6

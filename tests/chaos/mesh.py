@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from penstock.credentials.caller import PLAIN, caller_with
 from penstock.errors import PenstockError
 from penstock.protocol.types import WorkerId
 from penstock.runtime.settings import to_env
+from penstock.service import set_weights
 from penstock.wire.connection import Channel, connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher.config import DispatcherConfig
@@ -30,6 +32,9 @@ from penstock_worker import WorkerConfig
 BEAT = 0.15
 JOB = "chaos"
 RECORD = 12
+NOWHERE = -1
+"""The place of an id that should not be."""
+
 TRAINER = str(Path(__file__).with_name("trainer.py"))
 HOST = "127.0.0.1"
 
@@ -104,6 +109,13 @@ class Reader:
         """Whether it saw the end of the pass."""
         return self.has("e", 0)
 
+    def renumber(self, places: Mapping[int, int]) -> None:
+        """Have each id that it took be a place: *places* has that of each id. It has ended."""
+        self._records = [
+            (kind, places.get(number, NOWHERE) if kind in "tm" else number)
+            for kind, number in self.records()
+        ]
+
     def has(self, kind: str, number: int) -> bool:
         """Whether it wrote that down."""
         return (kind, number) in self.records()
@@ -172,7 +184,7 @@ class Mesh:
         up = self.links.link((HOST, self.port))
         plan, role = self.plan, role or Role()
         spec = {
-            "target": f"{'grpc' if self.keys is None else 'grpcs'}://{up.address}",
+            "target": self._target(up.address),
             "credentials": self._credentials("trainer"),
             "mode": plan.mode,
             "job": JOB,
@@ -232,6 +244,12 @@ class Mesh:
             return False
         worker.process.told += 1
         return True
+
+    def set_weights(self, weights: Mapping[str, float]) -> int:
+        """Change the weights of the mixture that is read, past all links."""
+        credentials = self._credentials("operator")
+        target = self._target(f"{HOST}:{self.port}")
+        return set_weights(target, JOB, weights, credentials=credentials)
 
     def heal(self) -> None:
         """Make all links wires again, and let everybody go on."""
@@ -310,6 +328,9 @@ class Mesh:
 
     def _credentials(self, role: str) -> str | None:
         return None if self.keys is None else str(self.keys / role)
+
+    def _target(self, address: str) -> str:
+        return f"{'grpc' if self.keys is None else 'grpcs'}://{address}"
 
     def _connect(self) -> AbstractAsyncContextManager[Channel]:
         caller = caller_with(self._credentials("operator") or PLAIN)

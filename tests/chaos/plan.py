@@ -39,6 +39,7 @@ class Kind(Enum):
     GREEDY = "runner beyond its memory"
     CLOCK = "clock set"
     SAVE = "job saved"
+    SET_WEIGHTS = "weights changed"
 
 
 class Between(Enum):
@@ -322,6 +323,7 @@ FOR_GOOD = frozenset(
         Kind.LEAVE_READER,
         Kind.RESET,
         Kind.SAVE,
+        Kind.SET_WEIGHTS,
     }
 )
 """There is nothing to undo."""

@@ -12,15 +12,15 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_never
 
-from chaos import cached, counting, limits, ordered, rounds
+from chaos import cached, counting, limits, ordered, rounds, weights
 from chaos.acts import Act, Undo
 from chaos.consumers import ConsumersAct
-from chaos.mesh import Mesh
+from chaos.mesh import NOWHERE, Mesh
 from chaos.ordered import StridedAct
 from chaos.plan import LEASE, OFF, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
 from chaos.processes import left_over
@@ -34,6 +34,9 @@ TURN = 0.01
 LOOK_EVERY = 0.5
 END_WITHIN = 5.0
 """Seconds that processes get to be gone, on a machine that has a core for each that computes."""
+
+SETTLES_WITHIN = 30.0
+"""Seconds in which a change of weights is answered by a dispatcher that runs."""
 
 LINES = 20
 """How many lines a file has."""
@@ -61,6 +64,8 @@ class Outcome:
     most_memory: int = 0
     """The most bytes of memory of its own that one had then."""
     accounts: list[Account] = field(default_factory=list)
+    changes: int = 0
+    """How often the weights of a mixture changed in the pass."""
 
 
 def run(plan: Plan, folder: Path) -> Outcome:
@@ -148,6 +153,8 @@ class _Run:
         if not all_first:
             story.act.begin(life, self.state)
         story.can_end = self.state is not None
+        if self.state is not None and self.plan.pipeline == weights.PIPELINE:
+            story.act.changes.record = weights.record_in(json.loads(self.state.read_text()))
         copies = self.copies
         try:
             over = story.play()
@@ -171,6 +178,8 @@ class _Run:
         return over
 
     def _finish(self, mesh: Mesh) -> None:
+        if self.plan.pipeline == weights.PIPELINE:
+            self._put_in_order(mesh)
         logged = counting.Logged(self.ids, self.killed, self.copies)
         problems, self.outcome.accounts = self._settled(mesh, logged)
         self.outcome.redelivered = self._redelivered(mesh, logged)
@@ -178,6 +187,22 @@ class _Run:
         self.outcome.most_memory = max(process.memory for process in mesh.services)
         self.outcome.problems += problems + mesh.held(_end_within()) + mesh.end(_end_within())
         self.outcome.problems += [f"left over: {file}" for file in mesh.unfinished()]
+
+    def _put_in_order(self, mesh: Mesh) -> None:
+        """Let ids be their places in the sequence on record: then all is as of a range."""
+        assert self.act is not None
+        changes = self.act.changes
+        changes.settle(SETTLES_WITHIN)
+        places = weights.places(self.plan.elements, changes.record)
+        self.outcome.problems += changes.problems
+        if strange := sorted(self.ids.keys() - places.keys()):
+            told = f"{strange[:12]}, by {sorted(changes.record.items())}"
+            self.outcome.problems.append(f"ids that were nobody's turn: {told}")
+        self.outcome.changes = len(changes.record)
+        self.ids = Counter({places.get(i, NOWHERE): many for i, many in self.ids.items()})
+        for reader in mesh.readers:
+            reader.renumber(places)
+        self.plan = replace(self.plan, pipeline="range")
 
     def _make_keys(self) -> Path:
         """Make credentials; they are a day old, so that clocks may be set back by an hour."""
@@ -335,9 +360,11 @@ class _Story:
         if now >= self._looked + LOOK_EVERY and self.act.dispatcher_up:
             self._looked = now
             try:
-                self.copies = max(
-                    self.copies, counting.copies_in(self.mesh.status(), self.mesh.first)
-                )
+                answers, stats = self.act.changes.answers, self.mesh.status()
+                self.copies = max(self.copies, counting.copies_in(stats, self.mesh.first))
+                mixture = counting.mixture_in(stats, self.mesh.first)
+                if mixture is not None and self.mesh.plan.pipeline == weights.PIPELINE:
+                    self.act.changes.look(mixture, answers)
             except PenstockError:
                 pass  # it has just begun
 

@@ -4,6 +4,7 @@ import pytest
 
 from chaos.draws import READERS, draw
 from chaos.plan import DYNAMIC, Back, Cached, Kind, Ordered, Rounds, random_plan
+from chaos.weights import PIPELINE
 
 SEEDS = range(300)
 
@@ -18,7 +19,7 @@ def test_all_but_saving_is_done_to_those_who_share(kind, sharing):
     faults = [fault for plan in plans for life in plan.lives for fault in life.faults]
 
     assert plans == [draw(kind, seed) for seed in SEEDS]
-    assert {fault.kind for fault in faults} == set(Kind) - {Kind.SAVE}
+    assert {fault.kind for fault in faults} == set(Kind) - {Kind.SAVE, Kind.SET_WEIGHTS}
     assert sum(fault.kind in READERS for fault in faults) > len(faults) / 5
     assert {type(plan.sharing) for plan in plans} == {sharing}
 
@@ -38,9 +39,11 @@ def test_groups_are_whole_where_rounds_are_compared_with_them():
 
 
 def test_all_gives_each_kind_in_turn():
-    sharing = [type(draw("all", seed).sharing) for seed in range(8)]
+    plans = [draw("all", seed) for seed in range(10)]
+    sharing = [type(plan.sharing) for plan in plans]
 
-    assert sharing == [type(None), Rounds, Cached, Ordered] * 2
+    assert sharing[:4] == sharing[5:9] == [type(None), Rounds, Cached, Ordered]
+    assert [plan.pipeline == PIPELINE for plan in plans] == [False, False, False, False, True] * 2
 
 
 def test_one_order_is_read_by_one_by_several_and_by_consumers():

@@ -21,7 +21,8 @@ def a_pass(iteration, readers):
 def story():
     """A life behind another one, with two readers that were started."""
     plan = Plan(0, (Life(),), mode=DYNAMIC)
-    mesh = SimpleNamespace(plan=plan, first=5, readers=[None, None], all_processes=list)
+    known = {"plan": plan, "first": 5, "readers": [None, None]}
+    mesh = SimpleNamespace(**known, all_processes=list, set_weights=None)
     return run._Story(mesh, Life(), 100, time.monotonic() + 60, run.Outcome())
 
 

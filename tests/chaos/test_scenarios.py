@@ -2,9 +2,22 @@
 
 import pytest
 
-from chaos.plan import DYNAMIC, LEASE, OFF, Between, Cached, Fault, Kind, Life, Plan, Rounds
+from chaos.plan import (
+    DYNAMIC,
+    LEASE,
+    OFF,
+    Between,
+    Cached,
+    Fault,
+    Kind,
+    Life,
+    Ordered,
+    Plan,
+    Rounds,
+)
 from chaos.proxy import Flow
 from chaos.run import run
+from chaos.weights import PIPELINE
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -96,6 +109,23 @@ def test_all_consumers_are_killed_with_a_worker_and_go_on_at_a_round_they_agree_
     )
 
     assert outcome.redelivered <= outcome.logged // 4
+
+
+@pytest.mark.slow
+def test_weights_change_and_the_dispatcher_and_a_worker_are_killed_before_they_are_used(play):
+    changes = [Fault(at, Kind.SET_WEIGHTS, which) for which, at in enumerate((0.1, 0.3, 0.5))]
+    killed = [Fault(0.1, Kind.KILL_DISPATCHER, lasts=0.2), Fault(0.3, Kind.KILL_WORKER, lasts=0.2)]
+    faults = sorted((*changes, *killed), key=lambda fault: fault.at)
+
+    outcome = play(
+        Life(2, 2, tuple(faults)),
+        mode=DYNAMIC,
+        pipeline=PIPELINE,
+        elements=3000,
+        sharing=Ordered(2),
+    )
+
+    assert outcome.changes > 0
 
 
 @pytest.mark.slow

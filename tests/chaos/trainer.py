@@ -31,6 +31,17 @@ from penstock.service import CrossTrainerCache, save_job
 INNER = 20
 """Elements of one inner dataset of an interleave."""
 
+HALVES = ("low", "high")
+"""The names of the sources of a mixture."""
+
+MIXED_BY = 3
+"""The seed of a mixture whose weights change."""
+
+
+def halves(n):
+    """Return the sources of a mixture, of *n* ids each."""
+    return dict(zip(HALVES, (Dataset.range(n), Dataset.range(n, 2 * n).global_shuffle(7))))
+
 
 def upstream(spec):
     name, n, delay = spec["pipeline"], spec["elements"], spec["delay"]
@@ -50,9 +61,11 @@ def upstream(spec):
         files = Dataset.list_files(spec["files"])
         dataset = files.interleave(Dataset.text_lines, cycle_length=3).map(int)
     elif "mixture" in name:
-        halves = {"low": Dataset.range(n // 2), "high": Dataset.range(n // 2, n).global_shuffle(7)}
         weights = [(0, {"low": 3, "high": 1}), (n // 2, {"low": 1, "high": 2})]
-        dataset = Dataset.mixture(halves, weights, stop="drop", turns_per_task=64)
+        dataset = Dataset.mixture(halves(n // 2), weights, stop="drop", turns_per_task=64)
+    elif name == "weighed":
+        weights = dict.fromkeys(HALVES, 1)
+        dataset = Dataset.mixture(halves(n), weights, seed=MIXED_BY, turns_per_task=8).take(n)
     elif "repeat" in name:
         dataset = Dataset.range(n // 2).repeat(2)
     else:
@@ -147,7 +160,7 @@ def main(spec):
         with open(spec["restore"]) as file:
             state = json.load(file)
     for number in range(spec["passes"]):
-        with opened(lambda: dataset.iterator(state) if state is not None else iter(dataset)) as it:
+        with begun(lambda: dataset.iterator(state) if state is not None else iter(dataset)) as it:
             if not one_pass(it, spec, log):
                 log.write("l", [0])
                 return
@@ -176,8 +189,8 @@ def shared(spec):
     return {}
 
 
-def opened(begin):
-    """Begin a pass; again, where the dispatcher has no room for a new one: starters of loops do."""
+def begun(begin):
+    """Begin something; again, while the dispatcher has no room for it: starters of loops do."""
     while True:
         try:
             return begin()
@@ -188,7 +201,7 @@ def opened(begin):
 
 def consume(dataset, spec, log):
     try:  # it may have begun before the other one, and been let in later
-        with opened(lambda: iter(dataset)) as it:
+        with begun(lambda: iter(dataset)) as it:
             log.write("b", [it.round])
             in_rounds(it, spec, log)
     except Superseded:
