@@ -27,6 +27,7 @@ from penstock_dispatcher.core.facts import (
 )
 from penstock_dispatcher.core.mixture_record import MixtureRecord
 from penstock_dispatcher.core.state import DispatcherState
+from simulation.ledger import Saved
 from simulation.lines import dial
 from simulation.mesh import run_and_restore
 from simulation.ordered_mesh import InOrder, OrderedMesh, plan_in_order
@@ -39,6 +40,9 @@ NAMES = ("a", "b", "c")
 READERS = (1, 2, 3, 8)
 TRIES = 5
 """How often somebody asks for a change whose answer was lost."""
+
+TURNS, BEGUN, STEP = (12, 30), 1.2, 0.15
+"""Of a pass that is resumed: its turns, when ranks have begun, and the seconds of a turn."""
 
 FULL = 0.2
 """How often workers have several slots: then the first tasks have nearly all turns."""
@@ -201,6 +205,34 @@ def run(seed: int, *, trace: bool = False) -> Counter[str]:
 
     made = partial(MixedMesh, trace=trace, consumers=consumers)
     return run_and_restore(made(plan, {}), restored)
+
+
+class RankMesh(MixedMesh):
+    """One schedule in which each reader is a consumer, as ranks are."""
+
+    def draw_stride(self, chance: Random) -> int:
+        """See `OrderedMesh.draw_stride`."""
+        return self.plan.readers
+
+
+def resume(seed: int, first: int, then: int) -> Counter[str]:
+    """Have *first* ranks read without a fault, and *then* ranks go on from what they save."""
+
+    def plan(ranks: int, origin: tuple[Plan, Saved] | None = None) -> Plan:
+        drawn = _plan(Plan.draw(seed, origin), consumers=True)
+        habits = tuple(islice(cycle(drawn.habits), ranks))
+        return replace(drawn, kind="calm", faults=(), never=(), readers=ranks, habits=habits)
+
+    def restored(mesh: OrderedMesh) -> MixedMesh:
+        later = plan(then, (mesh.plan, mesh.ledger.saved))
+        return RankMesh(later, mesh.firsts_of_last, consumers=True)
+
+    own = Random(f"resume {seed} {first} {then}")
+    size = own.randint(*TURNS)
+    save_at = BEGUN + own.uniform(0, STEP * size / first)
+    return run_and_restore(
+        RankMesh(replace(plan(first), size=size, save_at=save_at), {}, consumers=True), restored
+    )
 
 
 def _plan(drawn: Plan, *, consumers: bool) -> Plan:

@@ -43,11 +43,15 @@ class OrderedMesh(Mesh):
         drawn = Random(plan.seed)
         grid = drawn.choice((0, 1, 3))
         self.streams = (SplitProviderSpec(("",), plan.size, None, 1, grid=grid),)
-        self.stride = drawn.randint(1, plan.readers) if consumers else None
+        self.stride = self.draw_stride(drawn) if consumers else None
         straight = not any(one.has_operators for one in plan.habits)
         self.ledger: InOrder
         self.ledger = self.witness = InOrder(self, self.stride, firsts, straight=straight)
         self.stats["consumers"] = self.stride or 0
+
+    def draw_stride(self, chance: Random) -> int:
+        """Return how many consumers there are: several readers may be one."""
+        return chance.randint(1, self.plan.readers)
 
     def begins_anew(self) -> None:
         """Have consumers come back that had read to the end, if a pass lasts that is another now.

@@ -9,6 +9,7 @@ import pytest
 
 from simulation import broken_rounds_rules
 from simulation.__main__ import Kind
+from simulation.mixed_mesh import resume
 from simulation.plan import Plan
 
 CHUNK = 25
@@ -129,6 +130,15 @@ def test_without_this_part_of_an_order_or_of_fixed_parts_a_law_breaks(
 
     judged = (kind.judge(seed)[0] for seed in range(60))
     assert any(law and said in law for law in judged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 1), (3, 8)])
+def test_ranks_go_on_with_the_recorded_sequence_from_67_points_as_other_ranks(first, then):
+    told = sum((resume(seed, first, then) for seed in range(80)), Counter())
+
+    assert told["restores"] >= 67
+    assert told["weights changed"] >= 67
 
 
 def test_a_change_of_weights_that_was_confirmed_and_not_yet_written_is_missed():
