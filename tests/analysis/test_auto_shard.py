@@ -64,6 +64,15 @@ def lines_of(*numbers):
     return [f"{i}:{j}" for i in numbers for j in range(3)]
 
 
+def lines_in(names):
+    return Dataset.text_lines(names)
+
+
+def mixed_by_number(names):
+    sources = {"even": lines_in(names[::2]), "odd": lines_in(names[1::2])}
+    return Dataset.mixture(sources, {"even": 2, "odd": 1}, seed=1, stop="drop")
+
+
 # --- by file ---
 
 
@@ -157,6 +166,21 @@ def test_one_worker_reads_all(names):
     assert run(Dataset.text_lines(names), Mode.FILE, 1) == [LINES]
 
 
+def test_a_mixture_of_files_without_numbers_is_mixed_by_each_part(folder):
+    def some(digits):
+        names = Dataset.list_files(str(folder / f"[{digits}].txt"), shuffle=False)
+        return names.interleave(Dataset.text_lines, cycle_length=1)
+
+    sources = {"low": some("0-1"), "high": some("2-3")}
+    dataset = Dataset.mixture(sources, {"low": 1, "high": 1}, seed=1, stop="drop")
+
+    first, second = run(dataset, Mode.FILE, 2)
+    assert sorted(first) == lines_of(0, 2)
+    assert sorted(second) == lines_of(1, 3)
+    for part in (first, second):  # the weights hold in each
+        assert [line[0] in "01" for line in part[::2]] != [line[0] in "01" for line in part[1::2]]
+
+
 @pytest.mark.parametrize(
     ("build", "source"),
     [
@@ -174,6 +198,15 @@ def test_a_source_without_files_is_named_with_the_ways_out(names, build, source)
     with pytest.raises(DatasetError, match=f"FILE: {source}.* reads no files.*use .*DATA"):
         check(dataset.node, Mode.FILE)
     check(dataset.node, Mode.FILE_OR_DATA)
+
+
+@pytest.mark.parametrize("build", [mixed_by_number, lambda names: lines_in(names).global_shuffle()])
+def test_files_whose_elements_have_numbers_are_not_divided(names, build):
+    dataset = build(names)
+
+    with pytest.raises(DatasetError, match="text_lines finds elements by their num.*use .*DATA"):
+        check(dataset.node, Mode.FILE)
+    assert sorted(flat(run(dataset, Mode.FILE_OR_DATA, 2))) == LINES
 
 
 def test_too_few_files_are_an_error_that_says_how_many(listed, names):

@@ -8,7 +8,13 @@ import pytest
 
 from penstock import errors
 from penstock.dataset.dataset import Dataset
-from penstock.service import SHARD_HINT, CrossTrainerCache, ShardingPolicy, save_job
+from penstock.service import (
+    SHARD_HINT,
+    CrossTrainerCache,
+    ShardingPolicy,
+    save_job,
+    set_weights,
+)
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher.config import DispatcherConfig
 from tests.mesh.drivers import read_all, side_by_side
@@ -60,6 +66,26 @@ def test_each_policy_gives_every_element_once(listed, tmp_path):
             got(one, ShardingPolicy.FILE)
         twice = read.distribute(ShardingPolicy.FILE, cluster.target).repeat(2)
         assert sorted(map(str, twice)) == sorted(lines * 2)
+
+
+@pytest.mark.slow
+def test_a_mixture_is_divided_by_its_elements_and_keeps_its_weights(listed):
+    sources = {"web": Dataset.range(300).map(slow), "code": Dataset.range(1000, 1100)}
+    dataset = Dataset.mixture(sources, {"web": 3, "code": 1}, seed=1, stop="drop")
+
+    with listed() as cluster:
+        for policy in (ShardingPolicy.DATA, ShardingPolicy.FILE_OR_DATA):
+            assert ints(dataset.distribute(policy, cluster.target)) == ints(dataset)
+        hinted = dataset.shard(SHARD_HINT, 0).map(slow)
+        assert ints(hinted.distribute(ShardingPolicy.HINT, cluster.target)) == ints(dataset)
+        with pytest.raises(errors.DatasetError, match="range reads no files"):
+            dataset.distribute(ShardingPolicy.FILE, cluster.target)
+
+        job = dataset.distribute(ShardingPolicy.DATA, cluster.target, job_name="fixed")
+        with iter(job) as elements:
+            next(elements)
+            with pytest.raises(errors.DatasetError, match=r"use ShardingPolicy\.DYNAMIC"):
+                set_weights(cluster.target, "fixed", {"web": 1.0})
 
 
 def test_readers_share_the_parts_and_fail_together(listed, tmp_path):

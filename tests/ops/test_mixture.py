@@ -253,6 +253,14 @@ def test_take_skip_and_enumerate_after_it_count_turns_on_workers_too(build):
     assert ints(read_by_tasks(ds, 1, 8)) == ints(ds)
 
 
+def test_shards_of_a_mixture_are_refused_on_workers_with_a_remedy():
+    ds = mix().shard(2, 1)
+
+    assert ints(ds.take(20)) == expected(LISTS, WEIGHTS, 40)[1::2]
+    with pytest.raises(DatasetError, match="mixture before it prevents that: leave shard out and"):
+        selected(ds.node)
+
+
 def test_weights_that_a_split_brings_take_the_place_of_those_of_the_mixture():
     ds, names = mix(), tuple(SIZES)
     stages = changed(stages_of(WEIGHTS, names), WeightStage(30, parts_of({"b": 1}, names)))

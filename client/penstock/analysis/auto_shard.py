@@ -22,12 +22,14 @@ from penstock.ops.enumerate import Enumerate
 from penstock.ops.filter import Filter, TakeWhile
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.interleave import Interleave
+from penstock.ops.internal.file_index import FileItems
 from penstock.ops.internal.file_parts import FileSource
 from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.prefetch import Prefetch
 from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
+from penstock.ops.sequence import Sequence
 from penstock.ops.shard import HINTED, Shard, TaskShard
 from penstock.ops.shuffle import Shuffle
 from penstock.ops.take import Skip, Take
@@ -131,9 +133,7 @@ class _ByFile:
         ):
             return replace(node, upstream=self._shard(node.upstream))
         if not node.inputs:
-            raise _CannotCutError(
-                f"{node.label} reads no files, so there are none to divide: {_WAYS}"
-            )
+            raise _CannotCutError(f"{node.label} {_why_undivided(node)}: {_WAYS}")
         if isinstance(node, AssertCardinality):
             return self.cut(node.upstream)  # each part has another number of elements
         return self._below(node)
@@ -243,6 +243,15 @@ def _reads_files(fn: Any) -> bool:
     """Return whether *fn*, which makes datasets of elements, is seen to read files."""
     kinds = map(OPERATORS.get, _names(fn))  # a source is loaded when it is used
     return any(kind is not None and issubclass(kind, FileSource) for kind in kinds)
+
+
+def _why_undivided(source: Node) -> str:
+    if isinstance(source, Sequence) and isinstance(source.sequence, FileItems):
+        return (
+            "finds elements by their numbers, as mixture and global_shuffle need, and these "
+            "numbers are of all files together"
+        )
+    return "reads no files, so there are none to divide"
 
 
 def _names(fn: Any) -> Iterator[str]:
