@@ -7,7 +7,7 @@ Inside a pipeline a leaf may also be a dataset (see `window`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -214,9 +214,30 @@ def stacks_by_leaf(element: Element) -> bool:
     A type of Penstock's own may stack its elements in another way: then it has `_stack`. No field
     of a user's named tuple has such a name.
     """
-    if isinstance(element, tuple) and hasattr(type(element), "_stack"):
+    if is_own(element):
         return False
     return all(map(stacks_by_leaf, parts_of(element) or ()))
+
+
+def is_own(element: Element) -> bool:
+    """Return whether *element* is of a type of Penstock's own that stacks in its own way."""
+    return isinstance(element, tuple) and hasattr(type(element), "_stack")
+
+
+def columns(batch: Element) -> list[Any]:
+    """Return what has the rows of *batch*, left to right: arrays, and values that are `is_own`."""
+    parts = None if is_own(batch) else parts_of(batch)
+    return [batch] if parts is None else [each for part in parts for each in columns(part)]
+
+
+def with_columns(like: Element, values: Iterator[Any]) -> Element:
+    """Return a batch with the structure of *like* and the next *values* as `columns`."""
+    parts = None if is_own(like) else parts_of(like)
+    return (
+        next(values)
+        if parts is None
+        else with_parts(like, [with_columns(p, values) for p in parts])
+    )
 
 
 def collate(elements: Sequence[Element]) -> Element:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import describe, joined, leaves, shown, structure
+from penstock.element import describe, joined, leaves, map_leaves, shown, structure
 from penstock.errors import ElementError
 from penstock.frames.nest import travels_as_itself
 from penstock.normalise import as_array
@@ -115,6 +115,24 @@ class Ragged(NamedTuple):
         out = np.full((len(lengths), columns, *self.values.shape[1:]), value, self.values.dtype)
         out[np.arange(columns) < lengths[:, None]] = self.values
         return out
+
+    @property
+    def _count(self) -> int:
+        """The number of rows."""
+        return len(self.offsets) - 1
+
+    def _unstack(self, start: int, stop: int) -> list[Any]:
+        """Return the rows from *start* to *stop*, none of which keeps the others in memory."""
+        return [map_leaves(np.copy, row) for row in _cut(self, start, stop).rows()]
+
+    def _cut(self, start: int, stop: int) -> Ragged:
+        """Return the rows from *start* to *stop* as views."""
+        return _cut(self, start, stop)
+
+    @classmethod
+    def _join(cls, parts: Sequence[Ragged]) -> Ragged:
+        """Return the rows of all *parts*, one after another."""
+        return _concatenated(parts)
 
     @classmethod
     def _stack(cls, elements: Sequence[Ragged]) -> Ragged:

@@ -85,6 +85,60 @@ def test_elements_of_another_structure_or_dtype_are_refused():
         list(mixed.ragged_batch(2))
 
 
-def test_a_ragged_batch_has_no_rows_for_unbatch():
-    with pytest.raises(ElementError, match=r"unbatch: every part of an element must be an array"):
-        list(Dataset.range(3).map(lambda _: np.ones(1)).ragged_batch(2).unbatch())
+def as_lists(element):
+    """Return *element* with lists in the place of arrays; the rows of ragged ones."""
+    if isinstance(element, Ragged):
+        return [as_lists(row) for row in element.rows()]
+    if isinstance(element, dict):
+        return {key: as_lists(value) for key, value in element.items()}
+    return element.tolist()
+
+
+def with_boxes(i):
+    boxes = [np.full((n, 4), i) for n in range(int(i) % 3)]
+    return {
+        "tokens": np.arange(i % 4),
+        "n": i,
+        "boxes": Ragged.of(boxes, like=np.empty((0, 4), int)),
+    }
+
+
+def test_unbatch_gives_back_the_elements(check_states):
+    documents = Dataset.range(9).map(with_boxes)
+    wanted = list(map(as_lists, documents))
+
+    got = list(documents.ragged_batch(4).unbatch())
+
+    assert list(map(as_lists, got)) == wanted
+    assert all(isinstance(each["boxes"], Ragged) for each in got)
+    assert all(each["tokens"].base is None for each in got)
+    check_states(
+        lambda: growing().ragged_batch(3, fields=["ids"]).unbatch(), list(growing()), blocks=(1, 4)
+    )
+
+
+def test_rebatch_cuts_and_joins_the_rows(check_states):
+    documents = Dataset.range(10).map(with_boxes)
+
+    got = list(documents.ragged_batch(4).rebatch(3))
+
+    assert [as_lists(each) for each in got] == [
+        as_lists(each) for each in documents.ragged_batch(3)
+    ]
+    check_states(
+        lambda: growing().ragged_batch(4).rebatch(3), list(growing().ragged_batch(3)), blocks=(1, 2)
+    )
+
+
+def test_the_spec_of_batches_of_another_size_says_which_axes_differ():
+    spec = growing().repeat().ragged_batch(3, fields=["ids"]).rebatch(5, True).element_spec
+
+    assert spec["ids"].offsets.shape == (6,)
+    assert spec["ids"].values.shape == (None,)
+    assert spec["pixels"].shape == (5, 2)
+
+
+def test_ragged_arrays_of_other_dtypes_are_not_joined():
+    mixed = Dataset.range(4).map(lambda i: np.ones(2, np.int32 if i < 2 else np.float32))
+    with pytest.raises(ElementError, match=r"rebatch: batches that are joined must be alike"):
+        list(mixed.ragged_batch(2).rebatch(3))

@@ -171,7 +171,7 @@ class _Shapes:
     def _rebatched(self, node: Rebatch, path: str, spec: Spec) -> Spec:
         below = self.widened(node.upstream, f"{path}.0", spec)
         rows = node.size if node.drop_remainder else None
-        return map_leaves(lambda leaf: replace(leaf, shape=(rows, *leaf.shape[1:])), below)
+        return rows_of(below, row_of(below), rows)
 
     def _bucketed(self, node: BucketBySequenceLength, path: str, spec: Spec) -> Spec:
         sizes = set(node.sizes)

@@ -24,6 +24,7 @@ from penstock.element import (
     collate,
     is_flat,
     is_namedtuple,
+    is_own,
     leaves,
     map_leaves,
     rebuild,
@@ -269,6 +270,8 @@ def index_of(which: Numbers) -> slice | NDArray[np.int64]:
 
 def rows(batch: Element, start: int, stop: int) -> list[Element]:
     """Return rows *start* to *stop* of *batch*, none of which keeps the batch in memory."""
+    if is_own(batch):
+        return list(batch._unstack(start, stop))  # noqa: SLF001
     if isinstance(batch, tuple):
         if not batch:
             return [()] * (stop - start)

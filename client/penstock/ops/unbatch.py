@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.element import (
     Element,
     arranged,
+    columns,
     describe,
+    is_own,
     joined,
     leaves,
-    rebuild,
     stacks_by_leaf,
     text_kinds,
+    with_columns,
 )
 from penstock.engine.context import Context
 from penstock.engine.iterator import (
@@ -57,15 +58,20 @@ def row_count(op: str, batch: Element) -> int:
     Raises:
         ElementError: when a leaf has no first axis, or the leaves do not agree.
     """
-    arrays = leaves(batch)
-    counts = {leaf.shape[0] for leaf in arrays if isinstance(leaf, np.ndarray)}
-    uneven = len(counts) != 1 or not stacks_by_leaf(batch)
-    if uneven or not all(isinstance(leaf, np.ndarray) for leaf in arrays):
+    counts = set(map(_length, columns(batch)))
+    if len(counts) != 1 or None in counts:
         raise ElementError(
             f"{op}: every part of an element must be an array with one row per element, as many as "
             f"the others, but this one is {describe(batch)}"
         )
-    return int(counts.pop())
+    return int(counts.pop() or 0)
+
+
+def _length(column: Any) -> int | None:
+    """Return how many rows *column* has; None if it is no column of a batch."""
+    if is_own(column):
+        return int(column._count)  # noqa: SLF001
+    return len(column) if isinstance(column, np.ndarray) else None
 
 
 def alike(one: Element, other: Element) -> bool:
@@ -80,12 +86,19 @@ def alike(one: Element, other: Element) -> bool:
 def join_rows(parts: Sequence[Part]) -> Element:
     """Return the rows of *parts*, whose batches are `alike`, as one batch."""
     first = parts[0][0]
-    columns = zip(*(_cut(first, *part) for part in parts), strict=True)
-    return rebuild(first, list(map(joined, columns)))
+    cuts = zip(*(_cut(first, *part) for part in parts), strict=True)
+    return with_columns(first, map(_joined, cuts))
 
 
-def _cut(like: Element, batch: Element, start: int, stop: int) -> list[NDArray[Any]]:
-    return [leaf[start:stop] for leaf in leaves(arranged(like, batch))]
+def _cut(like: Element, batch: Element, start: int, stop: int) -> list[Any]:
+    return [
+        each._cut(start, stop) if is_own(each) else each[start:stop]  # noqa: SLF001
+        for each in columns(arranged(like, batch))
+    ]
+
+
+def _joined(cuts: Sequence[Any]) -> Any:
+    return type(cuts[0])._join(cuts) if is_own(cuts[0]) else joined(cuts)  # noqa: SLF001
 
 
 def _block_of(parts: list[Part]) -> Block:
@@ -93,7 +106,7 @@ def _block_of(parts: list[Part]) -> Block:
     if not parts:
         return []
     first, start, stop = parts[0]
-    if not leaves(first) or not stacks_alike(first):
+    if not leaves(first) or not stacks_alike(first) or not stacks_by_leaf(first):
         return [row for part in parts for row in rows(*part)]
     if len(parts) == 1:
         return Rows(BatchTable(first), range(start, stop))
