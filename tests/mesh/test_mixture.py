@@ -1,13 +1,16 @@
 """A mixture on the mesh: one sequence, however many workers make it and consumers divide it."""
 
+import json
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
 from tests.mesh.drivers import each
+from tests.ops.test_webdataset import write
 
 DYNAMIC = "distributed_epoch"
 WEIGHTS = [(0, {"web": 3, "code": 1}), (600, {"web": 1, "code": 2, "wiki": 1})]
@@ -137,3 +140,71 @@ def test_datasets_without_an_index_are_mixed_by_each_task(clusters):
 def test_one_order_of_datasets_without_an_index_is_refused_before_anybody_is_called():
     with pytest.raises(DatasetError, match=r"ordered=True: mixture .* shuffle of 'web' has no ind"):
         read(shuffled(), "localhost:1")
+
+
+def picky(x):
+    if x % 10 == 7:
+        raise ValueError(f"not {x}")
+    return x
+
+
+def with_bad_samples(folder, web=picky):
+    datasets = {
+        "web": Dataset.range(900).map(web).ignore_errors(log=folder),
+        "code": Dataset.range(10_000, 10_300),
+    }
+    return Dataset.mixture(datasets, {"web": 3, "code": 1}, stop="first", turns_per_task=128)
+
+
+def filled(turns):
+    """Yield what *turns* of one task give: good samples, each in the next turn of its dataset."""
+    good = [x for x in turns if x % 10 != 7 or x >= 10_000]
+    left = {is_web: iter([x for x in good if (x < 10_000) == is_web]) for is_web in (True, False)}
+    for x in turns:
+        yield from [each for each in [next(left[x < 10_000], None)] if each is not None]
+
+
+@pytest.mark.parametrize("where", ["in this process", "on workers"])
+def test_the_turn_of_a_bad_sample_goes_to_the_next_one_of_its_dataset(cluster, tmp_path, where):
+    turns = plain(with_bad_samples(tmp_path / "none", web=int))
+    wanted = [x for at in range(0, len(turns), 128) for x in filled(turns[at : at + 128])]
+
+    dataset = with_bad_samples(tmp_path / "letters")
+    if where == "on workers":
+        dataset = read(dataset, cluster.target)
+    assert plain(dataset) == wanted
+
+    files = (tmp_path / "letters").iterdir()
+    letters = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert {each["message"] for each in letters} == {
+        f"ValueError: not {x}" for x in turns if x < 10_000 and x % 10 == 7
+    }
+    assert {each["source"] for each in letters} == {"map(picky)"}
+
+
+def with_image(sample):
+    key = sample["__key__"]
+    return {"tokens": np.full(1 + int(key[1:]) % 5, ord(key[0])), "key": key, "img": sample["img"]}
+
+
+def test_references_go_through_shuffles_mixture_and_packs_and_are_read_last(cluster, tmp_path):
+    def samples(name):
+        images = [(f"{name}{i}.img", f"image {name}{i}".encode()) for i in range(40)]
+        write(tmp_path / f"{name}.tar", images)
+        return Dataset.webdataset(tmp_path / f"{name}.tar", lazy=True).global_shuffle(1)
+
+    datasets = {name: samples(name).map(with_image) for name in "ab"}
+    packs = Dataset.mixture(datasets, {"a": 2, "b": 1}, stop="drop", turns_per_task=32).pack(12)
+
+    def shown(dataset):
+        return [
+            (pack["tokens"].tolist(), pack["key"].tolist(), pack["img"].tolist())
+            for pack in dataset
+        ]
+
+    wanted = shown(packs.resolve())
+    keys = [key for _, found, _ in wanted for key in found]
+    assert sorted(keys) == sorted(f"{name}{i}" for name in "ab" for i in range(40))
+    assert all(images == [f"image {key}".encode() for key in found] for _, found, images in wanted)
+    far = read(packs, cluster.target)
+    assert Counter(key for _, found, _ in shown(far.resolve()) for key in found) == Counter(keys)

@@ -10,6 +10,7 @@ from penstock.engine.context import Context
 from penstock.errors import DatasetError, ElementError, StateError
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.graph.run import open_root
+from penstock.reference import Reference
 from tests.ops.packs import MODELS, document, made
 
 METHODS = sorted(MODELS)
@@ -210,6 +211,37 @@ def test_documents_of_different_dtypes_are_an_error_of_their_pack(check_states):
     assert list(it) == []
 
 
+def with_name(n):
+    return {"tokens": np.full(n, n), "id": n, "name": f"no. {n}", "image": Reference("f", n, 9)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pad", [None, 0])
+def test_what_belongs_to_a_document_comes_once_for_each_piece_of_it(check_states, method, pad):
+    def make():
+        return (
+            Dataset.from_sequence([3, 1, 2, 7, 2]).map(with_name).pack(5, "tokens", method, pad=pad)
+        )
+
+    check_states(make, max_state=1500)
+    for pack in make():
+        lengths = np.diff(pack["cu_seqlens"])
+        begins = pack["cu_seqlens"][:-1][lengths > 0]
+        ids = pack["tokens"][begins].tolist()
+        assert pack["id"].tolist() == ids
+        assert pack["name"].tolist() == [f"no. {n}" for n in ids]
+        assert pack["image"].url.tolist() == ["f"] * len(ids)
+        assert pack["image"].offset.tolist() == ids
+        assert isinstance(pack["image"], Reference)
+
+
+def test_the_spec_of_packs_says_that_packs_differ_in_their_number_of_documents():
+    spec = Dataset.range(1, 9).map(with_name).pack(16, pad=0).element_spec
+
+    assert spec["tokens"].shape == (16,)
+    assert spec["id"].shape == spec["image"].offset.shape == (None,)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("element", "field", "match"),
@@ -222,9 +254,9 @@ def test_documents_of_different_dtypes_are_an_error_of_their_pack(check_states):
         ({"tokens": np.int64(3)}, "tokens", "must be an array of numbers with one axis"),
         ({"tokens": np.array(["a"])}, "tokens", "must be an array of numbers with one axis"),
         (
-            {"tokens": np.zeros(3), "id": np.int64(1)},
+            {"tokens": np.zeros(3), "mask": np.zeros(2)},
             "tokens",
-            "has 3 tokens, and field 'id' must have one entry for each",
+            "has 3 tokens, and field 'mask' must have one entry for each, or be one number",
         ),
         (
             {"tokens": np.zeros(3), "positions": np.zeros(3)},

@@ -182,7 +182,12 @@ class _Shapes:
 
     def _packed(self, node: Pack | TokenBatches, path: str, spec: Spec) -> Spec:  # noqa: ARG002
         length = node.capacity if isinstance(node, Pack) and node.pad is not None else None
-        whole = map_leaves(lambda leaf: replace(leaf, shape=(length, *leaf.shape[1:])), spec)
+
+        def wide(leaf: ArraySpec) -> ArraySpec:  # other arrays have an entry for each document
+            rows = length if leaf.shape[0] == length else None
+            return replace(leaf, shape=(rows, *leaf.shape[1:]))
+
+        whole = map_leaves(wide, spec)
         stops = replace(spec["cu_seqlens"], shape=(None if length is None else length + 1,))
         return {**whole, "cu_seqlens": stops}
 

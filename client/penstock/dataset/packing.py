@@ -40,8 +40,10 @@ class Packing(DatasetBase):
         ``positions`` are 0. ``cu_seqlens`` has length capacity + 1 then, and repeats its last
         entry, the number of tokens without padding. So packs can be batched.
 
-        Other fields of a document must have one entry for each token, such as a loss mask, and are
-        packed like the tokens. With *pad*, they are padded with 0.
+        Other fields of a document may have one entry for each token, such as a loss mask. They are
+        packed like the tokens, and with *pad* they are padded with 0. A field that is a number, a
+        text or a `Reference` belongs to the document: a pack has an array of k of them, or one
+        `Reference` of such arrays, in the order of the documents. They are not padded.
         A document without tokens is left out. The order depends on the documents alone.
 
         Args:
@@ -60,7 +62,7 @@ class Packing(DatasetBase):
 
         Raises:
             DatasetError: when an argument is malformed.
-            ElementError: in the place of a document without such a field, or with a field of
+            ElementError: in the place of a document without such a field, or with an array of
                 another length; in the place of a pack whose documents differ in dtypes.
 
         >>> lengths = Dataset.from_sequence([5, 3, 4, 2, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,17 +11,19 @@ import tensorflow as tf
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 
 from penstock.analysis.array_spec import ArraySpec, Spec
-from penstock.element import Element, map_leaves
+from penstock.element import Element, parts_of, with_parts
 from penstock.errors import ElementError
 from penstock.loading.loader import FrameworkLoader, LoaderPass
 from penstock.loading.placed import refuse_references
+from penstock.ragged import Ragged
 
 
 def as_dataset(dataset: Any, element_spec: Any = None) -> tf.data.Dataset:
     """Return a dataset as a `tf.data.Dataset`, for a loop, ``Model.fit`` or ``tf.distribute``.
 
     Elements have the dataset's structure. ``element_spec`` has its dtypes and shapes, None for an
-    axis that may differ, as the rows of a last batch; text is ``tf.string``, in UTF-8.
+    axis that may differ, as the rows of a last batch; text is ``tf.string``, in UTF-8; a `Ragged`
+    is a `tf.RaggedTensor`.
     TensorFlow takes no element before it is asked for one, and does not shard the dataset.
 
     ``tf.train.Checkpoint`` can save the dataset and each iterator over it. It saves the position
@@ -124,12 +126,38 @@ def signature(spec: Spec) -> Any:
         ElementError: when TensorFlow has not what a leaf is.
     """
     refuse_references(spec)
-    return map_leaves(_tensor_spec, spec)
+    return _placed(_tensor_spec, _ragged_spec, spec)
 
 
 def values(element: Element) -> Any:
-    """Return *element* as TensorFlow takes it: `str` as UTF-8, NumPy's arrays as they are."""
-    return map_leaves(_value, element)
+    """Return *element* as TensorFlow takes it: `str` as UTF-8, NumPy's arrays as they are.
+
+    A `Ragged` becomes a `tf.RaggedTensor`.
+    """
+    return _placed(_value, _ragged_tensor, element)
+
+
+def _placed(leaf: Callable[[Any], Any], ragged: Callable[[Any, Any], Any], element: Any) -> Any:
+    """Return *element* with what *leaf* and *ragged* make in the place of each leaf and `Ragged`.
+
+    *ragged* gets values and offsets as *leaf* made them, or values that are ragged themselves.
+    """
+    parts = parts_of(element)
+    if parts is None:
+        return leaf(element)
+    made = [_placed(leaf, ragged, part) for part in parts]
+    return ragged(*made) if isinstance(element, Ragged) else with_parts(element, made)
+
+
+def _ragged_spec(values: Any, offsets: tf.TensorSpec) -> tf.RaggedTensorSpec:
+    ends = offsets.shape[0]
+    rank = values.ragged_rank if isinstance(values, tf.RaggedTensorSpec) else 0
+    shape = (None if ends is None else ends - 1, None, *values.shape[1:])
+    return tf.RaggedTensorSpec(shape, values.dtype, rank + 1, offsets.dtype)
+
+
+def _ragged_tensor(values: Any, offsets: Any) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_splits(values, offsets, validate=False)
 
 
 def _tensor_spec(leaf: Any) -> tf.TensorSpec:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from penstock import Dataset, Reference
+from penstock import Dataset, Ragged, Reference
 from penstock.errors import DatasetError, ElementError
 from penstock.tensorflow import as_dataset
 
@@ -37,7 +37,46 @@ def test_batches_of_one_length_have_that_in_their_spec():
     assert made.element_spec == tf.TensorSpec((4,), tf.int64)
 
 
-def test_ragged_lengths_are_axes_without_a_length():
+def document(i):
+    images = [np.full((n + 1, 2), n, np.float32) for n in range(int(i))]
+    return {
+        "tokens": np.arange(i, dtype=np.int32),
+        "words": np.array(["é"] * int(i), object),
+        "images": Ragged.of(images, like=np.empty((0, 2), np.float32)),
+        "label": i,
+    }
+
+
+def test_ragged_arrays_are_ragged_tensors():
+    made = as_dataset(Dataset.range(1, 6).map(document).ragged_batch(2, fields=["tokens", "words"]))
+
+    assert made.element_spec == {
+        "tokens": tf.RaggedTensorSpec((None, None), tf.int32, 1, tf.int64),
+        "words": tf.RaggedTensorSpec((None, None), tf.string, 1, tf.int64),
+        "images": tf.RaggedTensorSpec((None, None, None, 2), tf.float32, 2, tf.int64),
+        "label": tf.TensorSpec((None,), tf.int64),
+    }
+    first, *_, last = made
+    assert first["tokens"].to_list() == [[0], [0, 1]]
+    assert first["words"].to_list() == [["é".encode()], ["é".encode()] * 2]
+    assert first["images"].to_list() == [[[[0, 0]]], [[[0, 0]], [[1, 1], [1, 1]]]]
+    assert last["tokens"].shape.as_list() == [1, None]
+
+
+def test_ragged_batches_of_one_size_have_that_in_their_spec_and_keep_their_place(tmp_path):
+    documents = Dataset.range(8).map(lambda i: np.arange(i)).ragged_batch(2, drop_remainder=True)
+    made = as_dataset(documents)
+    it = iter(made)
+    next(it)
+    path = tf.train.Checkpoint(it=it).write(str(tmp_path / "place"))
+
+    assert made.element_spec.shape.as_list() == [2, None]
+    again = iter(as_dataset(documents))
+    tf.train.Checkpoint(it=again).read(path)
+    assert next(again).to_list() == [[0, 1], [0, 1, 2]]
+
+
+def test_padded_lengths_are_axes_without_a_length():
     padded = Dataset.range(4).map(lambda x: np.arange(int(x) + 1)).padded_batch(2)
 
     made = as_dataset(padded)

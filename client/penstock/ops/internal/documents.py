@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, describe
+from penstock.element import TEXT, Element, collate, describe
 from penstock.engine.tallies import Tallies, Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.options import check_count
+from penstock.reference import Reference
 
 _MADE = ("segment_ids", "positions", "cu_seqlens")
 _MOST = 2**31 - 2
@@ -93,7 +94,10 @@ class Documents:
         """Return tokens *start* to *stop* (None: all), and what other fields have for them."""
         if self._field is None:
             return element[start:stop]
-        return {name: part[start:stop] for name, part in element.items()}
+        return {
+            name: part if belongs_to_all(part) else part[start:stop]
+            for name, part in element.items()
+        }
 
     def lengths(self, elements: Sequence[Element]) -> list[int] | None:
         """Return how many tokens each element has; None if `length` must look at each.
@@ -130,9 +134,12 @@ class Documents:
         starts = stops[:-1].repeat(counts)
         positions = np.subtract(counting[:total], starts, out=starts)
         if self._pad is not None:
+            first = {} if self._field is None else pieces[0]
             made = {
-                name: self._padded(column, self._pad if name == self._name else 0)
-                for name, column in made.items()
+                each: column
+                if belongs_to_all(first.get(each))
+                else self._padded(column, self._pad if each == name else 0)
+                for each, column in made.items()
             }
             segments, positions = self._padded(segments, 0), self._padded(positions, 0)
             room = np.full(self.capacity - len(pieces), total, np.int32)
@@ -155,15 +162,17 @@ class Documents:
                     f"{self.op}: {which} has a field {name!r} already, which packs have beside the "
                     "tokens: map it to another name"
                 )
-            if not isinstance(part, np.ndarray) or part.ndim == 0 or len(part) != length:
-                raise ElementError(
-                    f"{self.op}: {which} has {length} tokens, and field {name!r} must have one "
-                    f"entry for each, but it is {describe(part)}: leave it out with a map before"
-                )
+            if belongs_to_all(part) or (isinstance(part, np.ndarray) and len(part) == length):
+                continue
+            raise ElementError(
+                f"{self.op}: {which} has {length} tokens, and field {name!r} must have one entry "
+                f"for each, or be one number, text or Reference, but it is {describe(part)}: leave "
+                "it out with a map before"
+            )
 
     def _joined(
         self, pieces: Sequence[Any], parts: Sequence[NDArray[Any]]
-    ) -> dict[str, NDArray[Any]]:
+    ) -> dict[str, Any]:
         """Return *pieces* as one: *parts* are their tokens."""
         if self._field is None or max(map(len, pieces)) == 1:
             try:
@@ -177,7 +186,11 @@ class Documents:
                 f"{self.op}: documents of one pack must have the same fields and dtypes, but "
                 f"{describe(first)} is packed with {describe(other)}: map them to one form first"
             )
-        return {name: np.concatenate([piece[name] for piece in pieces]) for name in first}
+        columns = {name: [piece[name] for piece in pieces] for name in first}
+        return {
+            name: collate(column) if belongs_to_all(column[0]) else np.concatenate(column)
+            for name, column in columns.items()
+        }
 
     def _padded(self, column: NDArray[Any], value: int) -> NDArray[Any]:
         try:
@@ -196,6 +209,13 @@ def is_sequence(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 1 and not value.dtype.hasobject
 
 
+def belongs_to_all(part: Any) -> bool:
+    """Return whether *part* of a document is one value for all its tokens: no array."""
+    if isinstance(part, Reference):
+        return not np.shape(part.size)
+    return isinstance(part, (np.generic, *TEXT))
+
+
 def _which(number: int | None) -> str:
     return "an element" if number is None else f"element {number}"
 
@@ -204,7 +224,13 @@ def _kind(piece: Any) -> tuple[Any, ...]:
     """Return what documents of one pack must have in common."""
     if isinstance(piece, np.ndarray):
         return (piece.dtype,)
-    return tuple(sorted((name, part.dtype.str, part.shape[1:]) for name, part in piece.items()))
+    return tuple(sorted((name, *_kind_of(part)) for name, part in piece.items()))
+
+
+def _kind_of(part: Any) -> tuple[Any, ...]:
+    if isinstance(part, np.ndarray):
+        return part.dtype.str, part.shape[1:]
+    return type(part).__name__, part.dtype.str if isinstance(part, np.generic) else ""
 
 
 class DocumentIntake:
