@@ -162,7 +162,9 @@ class Documents:
                     f"{self.op}: {which} has a field {name!r} already, which packs have beside the "
                     "tokens: map it to another name"
                 )
-            if belongs_to_all(part) or (isinstance(part, np.ndarray) and len(part) == length):
+            if belongs_to_all(part):
+                continue
+            if isinstance(part, np.ndarray) and part.shape[:1] == (length,):
                 continue
             raise ElementError(
                 f"{self.op}: {which} has {length} tokens, and field {name!r} must have one entry "
@@ -170,9 +172,7 @@ class Documents:
                 "it out with a map before"
             )
 
-    def _joined(
-        self, pieces: Sequence[Any], parts: Sequence[NDArray[Any]]
-    ) -> dict[str, Any]:
+    def _joined(self, pieces: Sequence[Any], parts: Sequence[NDArray[Any]]) -> dict[str, Any]:
         """Return *pieces* as one: *parts* are their tokens."""
         if self._field is None or max(map(len, pieces)) == 1:
             try:
