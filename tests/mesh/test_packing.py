@@ -1,5 +1,6 @@
 """Packs and balanced rounds, with real processes: each document once, and one order."""
 
+import json
 import time
 from collections import Counter
 from itertools import islice
@@ -9,6 +10,8 @@ import pytest
 
 from penstock.analysis.ordering import LEAST_UNITS_TO_PACK
 from penstock.dataset.dataset import Dataset
+from penstock.explanation.ask import explain
+from penstock_cluster.cli.status import fetch
 from tests.mesh.drivers import each
 
 DYNAMIC = "distributed_epoch"
@@ -133,3 +136,51 @@ def test_consumers_get_sequences_of_nearly_one_length_in_each_round(cluster, req
     mean = sum(len(a) + len(b) for a, b in zip(first, second, strict=True)) / 2
     assert longest / mean < 1.05
     assert sorted(x[0] // 100 for x in first + second) == list(range(2000))
+
+
+def made(target, job):
+    """What status says that the operators of a job made, by their names."""
+    (known,) = (it for it in json.loads(fetch(target))["iterations"] if it["job"] == job)
+    return {each["operator"]: each for each in known["figures"]}
+
+
+def test_status_shows_the_tokens_and_the_padding_of_the_packs_that_workers_made(cluster, request):
+    packs = Dataset.range(DOCUMENTS).map(document).pack(CAPACITY, pad=0)
+    job = request.node.name
+    with iter(packs.distribute(DYNAMIC, cluster.target, job_name=job)) as elements:
+        used = [int((pack["segment_ids"] > 0).sum()) for pack in elements]
+
+    pack = made(cluster.target, job)["pack"]
+    assert (pack["unit"], pack["made"]) == ("tokens", sum(used)) == ("tokens", sum(ALL.values()))
+    assert pack["padding_share"] == pytest.approx(1 - sum(used) / (CAPACITY * len(used)))
+
+
+def test_status_and_explain_show_what_is_made_while_it_is_made(cluster, request):
+    sequences = Dataset.range(1 << 30).map(slow).balance(2, window=64).map(lambda x: x)
+    packs = sequences.pack(CAPACITY, buffer=64, pad=0)
+    job = request.node.name
+    with iter(packs.distribute(DYNAMIC, cluster.target, job_name=job)) as elements:
+        told = {}
+        for _ in elements:
+            told = made(cluster.target, job)
+            if told and told["pack"]["per_second"]:
+                break
+        figures = explain(elements).figures
+
+    assert 1 <= told["balance"]["imbalance"] < 1.2
+    assert 0 <= told["pack"]["padding_share"] < 0.5
+    assert any(line.startswith("on workers: pack: ") and "padding" in line for line in figures)
+
+
+def test_packs_that_are_made_again_leave_the_padding_share_as_it_is(another):
+    with another(workers=2) as mesh:
+        packs = Dataset.range(DOCUMENTS).map(slow).pack(CAPACITY, buffer=50, pad=0)
+        used = []
+        for pack in packs.distribute(DYNAMIC, mesh.target, job_name="packs"):
+            used.append(int((pack["segment_ids"] > 0).sum()))
+            if len(used) == 100:
+                mesh.workers[0].kill()
+        pack = made(mesh.target, "packs")["pack"]
+
+    assert pack["made"] > 0.3 * sum(used)
+    assert pack["padding_share"] == pytest.approx(1 - sum(used) / (CAPACITY * len(used)), abs=0.05)

@@ -8,6 +8,7 @@ from enum import Enum
 
 from penstock.analysis.auto_shard import divided_operators
 from penstock.analysis.determinism import nondeterminism, unjudged
+from penstock.analysis.mixture_shares import MixtureShares
 from penstock.analysis.registered import Registered
 from penstock.analysis.sharding import copied_operators, per_task_operators
 from penstock.graph.node import Node
@@ -48,6 +49,8 @@ class Visitation:
     """Conditions of the guarantee, and its limits."""
     restored: str = ""
     """Positions of operators after `distribute` that a restored state does not keep."""
+    mixtures: tuple[MixtureShares, ...] = ()
+    """The shares of each mixture, if a span of steps was given."""
 
     def __str__(self) -> str:
         said = self.promise.value
@@ -59,6 +62,7 @@ class Visitation:
         for title, sentences in (("Why:", self.reasons), ("Note:", self.notes)):
             if sentences:
                 lines += [title, *(f"- {sentence}." for sentence in sentences)]
+        lines += map(str, self.mixtures)
         return "\n".join(lines)
 
 

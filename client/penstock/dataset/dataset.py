@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.analysis.array_spec import Spec
 from penstock.analysis.element_spec import element_spec
+from penstock.analysis.mixture_shares import mixture_shares
 from penstock.analysis.visitation import Visitation, visitation
 from penstock.dataset.elementwise import Elementwise
 from penstock.dataset.file_sources import FileSources
@@ -172,16 +174,36 @@ class Dataset(
         """
         return self.node.cardinality
 
-    def visitation(self) -> Visitation:
+    def visitation(self, *, steps: tuple[int, int] | None = None) -> Visitation:
         """Return how often each element reaches the training loop, also if processes die.
 
         Print it to read it, with the reasons. No function is called and no data is read. An
         installed package that draws random numbers by itself is not noticed.
 
+        Args:
+            steps: the first step and the end of a span of steps. The result then also has, for each
+                dataset of a `mixture`, its wanted and its real share in the span, the passes that
+                it has given, and the step at which it begins its next pass. In a step, a training
+                loop takes one element of this dataset, or each of the *num_consumers* of
+                `distribute` takes one. Weights that `set_weights` changes are not known here: see
+                `penstock weights`. If datasets of the mixture drop elements, the span counts turns.
+
+        Raises:
+            DatasetError: when *steps* is no span, when the pipeline has no mixture, or when an
+                operator after it, such as `pack`, takes an unknown number of turns in each step.
+
         >>> print(Dataset.range(4).map(lambda x: x * x).visitation())
         Each element exactly once, whatever dies.
+        >>> web, code = Dataset.range(100), Dataset.range(10)
+        >>> mixed = Dataset.mixture({"web": web, "code": code}, {"web": 0.75, "code": 0.25})
+        >>> shares = mixed.batch(2).visitation(steps=(10, 30)).mixtures[0]
+        >>> [(one.name, one.real, one.passes, one.repeats_at) for one in shares.sources]
+        [('web', 0.75, 0, 66), ('code', 0.25, 1, 40)]
         """
-        return visitation(self.node)
+        found = visitation(self.node)
+        if steps is None:
+            return found
+        return replace(found, mixtures=mixture_shares(self.node, steps))
 
     @property
     def element_spec(self) -> Spec:

@@ -166,6 +166,11 @@ class Node:
         """Whether consumers read it in rounds, so that all get equally many elements."""
         return False
 
+    @property
+    def consumers(self) -> int:
+        """How many readers get an element each in a step, if it is read by a group of them."""
+        return 1
+
     def units(self) -> int | FilePattern | None:
         """Return a source's number of units, or its files; None if it cannot be split.
 

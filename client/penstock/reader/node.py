@@ -194,6 +194,11 @@ class Distribute(Node):
         return self.coordination is not None and not self.coordination.strided
 
     @property
+    def consumers(self) -> int:
+        """See `Node.consumers`."""
+        return 1 if self.coordination is None else self.coordination.consumers
+
+    @property
     def consumer(self) -> tuple[int, int] | None:
         """Which consumer reads, and of how many; None without consumers."""
         given = self.coordination
