@@ -1,4 +1,4 @@
-"""What each dataset of a mixture gives in a span of steps, by the turns of the mixture alone."""
+"""Computes how much each dataset of a mixture gives in a span of steps. It reads nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from penstock.protocol.turns import Turns
 
 @dataclass(frozen=True, slots=True)
 class SourceShare:
-    """What the dataset *name* of a mixture gives in a span of steps.
+    """The share of the dataset *name* of a mixture in a span of steps, from 0 to 1.
 
-    It gives this number of *elements*. Shares are from 0 to 1.
+    It gives this number of *elements*.
     """
 
     name: str

@@ -198,7 +198,7 @@ class Dataset(
         >>> mixed = Dataset.mixture({"web": web, "code": code}, {"web": 0.75, "code": 0.25})
         >>> shares = mixed.batch(2).visitation(steps=(10, 30)).mixtures[0]
         >>> [(one.name, one.real, one.passes, one.repeats_at) for one in shares.sources]
-        [('web', 0.75, 0, 66), ('code', 0.25, 1, 40)]
+        [('web', 0.75, 0, 67), ('code', 0.25, 1, 40)]
         """
         found = visitation(self.node)
         if steps is None:

@@ -65,7 +65,7 @@ class Context:
     passes: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
     tallies: Tallies = field(default_factory=Tallies)
-    """What the run's operators count."""
+    """The sums that the run's operators count."""
     share: int = 1
     """This run may use 1/*share* of the host's cores and memory."""
     processes: ProcessShare | None = None

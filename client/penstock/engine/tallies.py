@@ -1,4 +1,4 @@
-"""What operators of a run count while they work: measures, see `penstock.protocol.measures`."""
+"""Operators of a run count their work: measures, see `penstock.protocol.measures`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Tally:
     """
 
     unit: str = ""
-    """What *made* and *by_part* count."""
+    """The unit of *made* and *by_part*."""
     made: float = 0
     by_part: dict[str, float] = field(default_factory=dict)
-    """What was made of each input, by its name; *made* is then 0."""
+    """The part of each input in the output, by the input's name; *made* is then 0."""
     positions: int = 0
     padding: int = 0
     largest_cost: float = 0.0
     mean_cost: float = 0.0
 
     def add_part(self, part: str, number: float) -> None:
-        """Add *number* to what was made of the input *part*."""
+        """Add *number* to the sum of the input *part*."""
         self.by_part[part] = self.by_part.get(part, 0) + number
 
     def measures(self, path: str, operator: str) -> Iterator[Measure]:
@@ -82,7 +82,7 @@ class Tallies:
             return known
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return what all operators counted up to now. Any thread."""
+        """Return the sums of all operators up to now. Any thread."""
         with self._lock:
             known = list(self._by_operator.items())
         found = (

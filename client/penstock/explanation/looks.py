@@ -101,7 +101,7 @@ class JobLook:
     stopped: Trouble | None = None
     """The problem that stops all jobs, if there is one."""
     figures: tuple[OperatorFigures, ...] = ()
-    """What its operators on workers made in this pass, and how evenly."""
+    """The figures of its operators on workers, in this pass."""
 
     @property
     def backlog(self) -> float:
@@ -137,7 +137,7 @@ class IteratorStats:
     jobs: tuple[JobLook, ...] = ()
     """The jobs of these passes; fewer, if a dispatcher does not answer."""
     figures: tuple[OperatorFigures, ...] = ()
-    """What operators of this process made since the iterator began, and how evenly."""
+    """The figures of operators in this process, since the iterator began."""
 
     @property
     def reads_job(self) -> bool:

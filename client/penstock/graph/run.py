@@ -88,7 +88,7 @@ class PipelineRun(ABC):
         self.times = OpTimes()
         """How long its operators work in this process."""
         self.tallies = Tallies()
-        """What its operators in this process count."""
+        """The sums that its operators in this process count."""
 
     def measured_by(self, loop: LoopClock) -> None:  # noqa: B027  most tell nobody
         """Use *loop* to report how long the training loop waits, if the run reports that."""

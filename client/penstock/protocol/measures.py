@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TypeAlias
 
 MADE = "made"
-"""The measure of what an operator made, in its unit: tokens, bytes or elements."""
+"""The measure of an operator's output, in its unit: tokens, bytes or elements."""
 
 POSITIONS, PADDING = "positions", "padding"
 """The measures of entries in outputs that are padded, and of those among them that are padding."""
@@ -29,7 +29,7 @@ MeasureKey: TypeAlias = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The *sum* of what an operator counted under *name*, in *unit*.
+    """The *sum* that an operator counted under *name*, in *unit*.
 
     *path* is the operator's place in the pipeline, *operator* its label. If the operator counts
     each of its inputs by itself, *part* is the name of the input.
@@ -44,7 +44,7 @@ class Measure:
 
     @property
     def key(self) -> MeasureKey:
-        """What is counted: everything but the sum."""
+        """All fields but the sum: measures with one key are added up."""
         return self.path, self.operator, self.name, self.unit, self.part
 
 
@@ -68,7 +68,7 @@ def added(before: Iterable[Measure], last: tuple[Measure, ...]) -> tuple[Measure
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """What an operator made, and how evenly: as text, a sentence.
+    """The figures of an operator, from its measures. As text, a sentence.
 
     It *made* so much of a *unit* (tokens, bytes or elements), and lately *per_second*.
     *padding_share* is the share of positions that are padding, from 0 to 1. *imbalance* is the

@@ -94,7 +94,7 @@ class Account:
     errors: int = 0
     """How many were left out as users' functions raised, with ``on_error="skip"``: each once."""
     measures: tuple[Measure, ...] = ()
-    """What operators on workers counted; work that was done again counts again."""
+    """The sums that operators on workers counted; work that was done again counts again."""
 
     @property
     def bounded(self) -> bool:

@@ -165,7 +165,7 @@ def _figures(
     soft_state: SoftState,
     now: float,
 ) -> tuple[OperatorFigures, ...]:
-    """Return what operators made; a rate only of a pass that runs."""
+    """Return the figures of operators; a rate only of a pass that runs."""
     if iteration.finished:
         return figures_of(balance.measures)
     known = soft_state.measured.get(name)

@@ -1,4 +1,4 @@
-"""How much operators add to their measures a second: by the reports of about ten seconds."""
+"""Computes how much operators add to their measures a second, from reports of ten seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORTS_EACH = 1.0
 
 
 class MeasureRates:
-    """What the tasks of a pass added lately, and when."""
+    """The newest additions of the tasks of a pass, and their times."""
 
     def __init__(self) -> None:
         self._began: float | None = None

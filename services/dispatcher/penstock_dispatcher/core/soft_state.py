@@ -197,7 +197,7 @@ class SoftState:
     inherited: dict[TaskId, int] = field(default_factory=dict)
     """The attempts that began before this process."""
     measured: dict[IterationId, MeasureRates] = field(default_factory=dict)
-    """What operators of an iteration counted lately."""
+    """The newest counts of the operators of an iteration."""
     reported_acks: dict[TaskId, AckedSet] = field(default_factory=dict)
     trainers: dict[TaskId, dict[str, TrainerProgress]] = field(default_factory=dict)
     """Of cached jobs: the newest reports on each task's trainers."""

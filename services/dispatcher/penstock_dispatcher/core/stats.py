@@ -232,7 +232,7 @@ class IterationStats:
     mixtures: tuple[MixtureStats, ...] = ()
     """Its mixtures whose turns tasks are granted."""
     figures: tuple[OperatorFigures, ...] = ()
-    """What its operators on workers made, and how evenly."""
+    """The figures of its operators on workers: tokens, padding, imbalance, shares."""
 
     @property
     def live_readers(self) -> int:

@@ -160,7 +160,7 @@ class JobView:
     cache: CacheStats | None
     mixtures: tuple[MixtureStats, ...] = ()
     figures: tuple[str, ...] = ()
-    """What its operators on workers made, and how evenly, in words."""
+    """The figures of its operators on workers, in words."""
 
 
 def job_view(it: IterationStats, moment: Moment) -> JobView:

@@ -97,7 +97,12 @@ MEASURES: tuple[tuple[str, str, str], ...] = (
 """Measures of operators, and their metrics."""
 
 RATIOS: tuple[tuple[str, str, str, str], ...] = (
-    ("padding_ratio", PADDING, POSITIONS, "Share of the entries of packs and batches of padding"),
+    (
+        "padding_ratio",
+        PADDING,
+        POSITIONS,
+        "Share of entries of packs and batches that is padding",
+    ),
     ("imbalance_ratio", LARGEST, MEAN, "Mean of the largest costs of rounds over the mean cost"),
 )
 """Metrics that are one measure divided by another."""
@@ -236,7 +241,7 @@ def _of_elements(by_job: dict[str, Counter[CountKey]]) -> Iterable[Metric]:
 
 
 def of_operators(by_job: dict[str, Counter[CountKey]]) -> Iterable[Metric]:
-    """Yield what operators counted since the process began, of all passes of a job."""
+    """Yield the sums that operators counted in all passes of a job since the process began."""
     known = {
         (job, key): float(count)
         for job, counts in by_job.items()

@@ -52,7 +52,7 @@ COUNTED: Final = (
 """The fields of `Account` that are summed up by job."""
 
 
-MOST_OPERATORS = 20
+MOST_OPERATORS = 8
 """The most operators of a job whose measures are told apart; each has at most five series."""
 
 

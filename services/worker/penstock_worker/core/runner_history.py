@@ -89,7 +89,7 @@ class RunnerTimes:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What operators counted in this runner and in those before it."""
+        """The sums that operators counted in this runner and in those before it."""
         last = self.whole
         return self._before if last is None else merged(self._before, last.measures)
 

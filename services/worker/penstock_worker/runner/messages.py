@@ -217,7 +217,7 @@ class TimesMeasured(RunnerReport, frozen=True):
     remote: float = 0.0
     """Seconds that it waited for remote files."""
     measures: tuple[Measure, ...] = ()
-    """What operators counted since the run began."""
+    """The sums that operators counted since the run began."""
 
 
 class FilesRead(RunnerReport, frozen=True):
