@@ -13,6 +13,7 @@ PenstockError                    .retryable says whether trying again may help
 │   └── FileChanged              a file changed since it was listed
 ├── TransformError               a user's function raised, or its process died RuntimeError
 ├── SaveFailed                   a job was not saved, for any reader         RuntimeError
+├── SaveIncomplete               a saved dataset lacks elements              RuntimeError
 ├── JournalError                 the dispatcher's journal is damaged or missing RuntimeError
 ├── Refused                      a service refused a request
 │   ├── JobMismatch              the job exists with other parameters        ValueError
@@ -263,6 +264,10 @@ class TransformError(PenstockError, RuntimeError):
 
 class SaveFailed(PenstockError, RuntimeError):
     """A job was not saved, for any of its readers."""
+
+
+class SaveIncomplete(PenstockError, RuntimeError):
+    """A saved dataset lacks elements: its save still runs, failed, or was cancelled."""
 
 
 class JournalError(PenstockError, RuntimeError):

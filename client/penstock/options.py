@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -48,6 +49,18 @@ def check_seed(op: str, value: Any) -> int:
         DatasetError: naming the operator and the value.
     """
     return check_count(op, "seed", value, least=0)
+
+
+def check_seconds(op: str, name: str, value: Any) -> float:
+    """Return *value* as a number of seconds, finite and more than 0.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
+        raise DatasetError(f"{op}: {name} must be a positive number of seconds, not {value!r}")
+    return float(value)
 
 
 T = TypeVar("T", "Options", "AutotuneOptions")

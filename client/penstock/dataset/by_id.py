@@ -8,6 +8,7 @@ from functools import partial
 from penstock.analysis.array_spec import Spec
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.options import check_seconds
 from penstock.protocol.names import LONGEST_NAME, scoped, too_long
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader import arguments
@@ -113,6 +114,6 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     read_with()  # malformed arguments raise before any call
     asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)
     address = arguments.service_of(filled_in(asked).service, credentials)
-    seconds = arguments.timeout_of(timeout)
+    seconds = check_seconds("from_dataset_id", "timeout", timeout)
     node, codec = find(address, dataset_id, element_spec, seconds)
     return Dataset(node).apply(read_with(compression=arguments.compression_of(codec)))

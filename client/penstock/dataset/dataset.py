@@ -18,6 +18,7 @@ from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.mixing import Mixing
 from penstock.dataset.packing import Packing
 from penstock.dataset.regrouping import Regrouping
+from penstock.dataset.saving import Saving
 from penstock.dataset.sources import Sources
 from penstock.dataset.table_sources import TableSources
 from penstock.element import Element, arranged, describe, own_nest
@@ -44,6 +45,7 @@ class Dataset(
     Elementwise,
     Regrouping,
     Packing,
+    Saving,
 ):
     """An immutable recipe for elements; nothing runs until it is read.
 

@@ -185,6 +185,12 @@ class ArrayTable(Table):
         return [column[number] for number in at.tolist()]
 
 
+class ColumnsOfBlock(ArrayTable):
+    """The columns of one block: to hold a row of it would be to hold all."""
+
+    kept: ClassVar[bool] = False
+
+
 class _Chain(Table):
     """The rows of several tables, one after another: of the batches of a file, say."""
 

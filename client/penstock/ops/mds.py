@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from penstock import files, stored_file
 from penstock.element import Element, read_only
-from penstock.engine.rows import Block, Rows
+from penstock.engine.rows import Block, ColumnsOfBlock, Rows
 from penstock.errors import DatasetError, MissingFile
 from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.normalise import normalise
-from penstock.ops.internal.arrow_rows import ColumnsOfBlock
 from penstock.ops.internal.compressed import GUESSED, decompressed
 from penstock.ops.internal.file_parts import (
     START,

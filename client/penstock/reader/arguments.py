@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -167,14 +166,6 @@ def on_finished_of(given: Any) -> str:
     if given not in ("error", "warn", "ignore"):
         raise DatasetError(f"on_finished must be 'error', 'warn' or 'ignore', not {given!r}")
     return str(given)
-
-
-def timeout_of(given: Any) -> float:
-    """Return *given* seconds."""
-    number = isinstance(given, (int, float)) and not isinstance(given, bool)
-    if not number or not given > 0 or math.isinf(given):
-        raise DatasetError(f"timeout must be a positive number of seconds, not {given!r}")
-    return float(given)
 
 
 def transport_of(data_transfer_protocol: Any) -> str | None:

@@ -12,7 +12,7 @@ from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, options_of
-from penstock.options import ExternalStatePolicy, check_count, check_seed
+from penstock.options import ExternalStatePolicy, check_count, check_seconds, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.agreement import (
@@ -187,7 +187,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         frames = check_count("distribute", "max_outstanding_requests", frames)
     address = arguments.service_of(asked.service, credentials)
     folder = arguments.credentials_of(credentials, asked.service)
-    seconds = arguments.timeout_of(timeout)
+    seconds = check_seconds("distribute", "timeout", timeout)
     codec = arguments.codec_of(compression)
     chance = None if seed is None else check_seed("distribute", seed)
     mode = arguments.mode_of(processing_mode)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import DatasetError
+from penstock.options import check_seconds
 from penstock.protocol.definition import ENDLESS
 from penstock.protocol.mixture import parts_of
 from penstock.reader import arguments
@@ -64,7 +65,7 @@ def set_weights(
     0
     """
     address = arguments.service_of(service, credentials)
-    seconds = arguments.timeout_of(timeout)
+    seconds = check_seconds("set_weights", "timeout", timeout)
     if not isinstance(job_name, str) or not job_name:
         raise DatasetError(f"set_weights: job_name must be the name of a job, not {job_name!r}")
     turn = None if at is None else _turn(at)

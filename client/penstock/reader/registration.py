@@ -14,7 +14,7 @@ from penstock.definition import encode, largest_part
 from penstock.errors import DatasetError, DefinitionTooLarge, PenstockError, describe
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, options_of
-from penstock.options import ExternalStatePolicy
+from penstock.options import ExternalStatePolicy, check_seconds
 from penstock.protocol.calls import Registration
 from penstock.protocol.definition import Definition
 from penstock.protocol.names import fault_of_id
@@ -83,7 +83,7 @@ def register_dataset(  # the reference's parameters, and two more
     ('squares', [array([0, 1, 4, 9])])
     """
     address = arguments.service_of(service, credentials)
-    seconds = arguments.timeout_of(timeout)
+    seconds = check_seconds("register_dataset", "timeout", timeout)
     codec = arguments.registered_codec_of(compression)
     chosen = "" if dataset_id is None else checked_id(dataset_id)
     if not isinstance(dataset, DatasetBase):

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element, read_only
-from penstock.engine.rows import Block, Rows, elements_of
+from penstock.engine.rows import Block, ColumnsOfBlock, Rows, elements_of
 from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
 from penstock.graph.node import Node
 from penstock.normalise import normalise
-from penstock.ops.internal.arrow_rows import ColumnsOfBlock, column_of, typed
+from penstock.ops.internal.arrow_rows import column_of, typed
 from penstock.ops.internal.file_parts import PartsSource, Place, RefusalError
 
 _firsts: WeakKeyDictionary[Node, tuple[str, dict[str, Any]]] = WeakKeyDictionary()

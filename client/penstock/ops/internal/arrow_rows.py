@@ -11,13 +11,13 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import read_only, text_array
-from penstock.engine.rows import ArrayTable, Block, Rows, elements_of
+from penstock.engine.rows import Block, ColumnsOfBlock, Rows, elements_of
 from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.normalise import normalise
@@ -81,12 +81,6 @@ class _ArrowReader(ItemReader):
             read_only(each) if isinstance(each, np.ndarray) else each for each in columns.values()
         ]
         return [dict(zip(columns, row, strict=True)) for row in zip(*there, strict=True)]
-
-
-class ColumnsOfBlock(ArrayTable):
-    """The columns of one block: to hold a row of it would be to hold all."""
-
-    kept: ClassVar[bool] = False
 
 
 def column_of(column: Any) -> NDArray[Any] | list[Any] | None:

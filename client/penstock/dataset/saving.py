@@ -1,0 +1,170 @@
+"""Saved datasets: made once, and read as any other source."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+from penstock import files as file_names
+from penstock.dataset.save_job import SaveJob, begun
+from penstock.errors import DatasetError, MissingFile, SaveIncomplete
+from penstock.extras import needed
+from penstock.graph.traversal import DatasetBase
+from penstock.ops.follow import Follow, check_goes_on
+from penstock.ops.load import Load
+from penstock.ops.write_chunks import WriteChunks
+from penstock.options import check_count, check_seconds
+from penstock.reader.external_state import check_external_state
+from penstock.saved.folder import folder_of
+from penstock.saved.manifest import SavedVersion, SaveOptions, SaveStage, Versions, chunk_name
+
+COMPRESSIONS = ("lz4", "zstd")
+FORMATS = ("arrow",)
+
+
+class Saving(DatasetBase):
+    """The methods that save a dataset, and read a saved one."""
+
+    __slots__ = ()
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        format: str = "arrow",  # noqa: A002  the word that others have for it
+        compression: str | None = "zstd",
+        *,
+        chunk_bytes: int = 64 << 20,
+        chunk_seconds: float = 10.0,
+        overwrite: bool = False,
+    ) -> None:
+        """Write all elements into a folder, in this process.
+
+        `load` reads them, also while they are written, and so do other libraries: each chunk is a
+        file of its own below ``data/``. If the process dies, the same call continues after the
+        elements that are committed. Called again on a complete dataset, it does nothing.
+
+        Args:
+            path: the folder, local or in an object store. It is new, or holds this dataset.
+            format: ``"arrow"``: files of Arrow IPC (Feather version 2), a column for each part of
+                an element. Needs the extra ``arrow``.
+            compression: ``"zstd"``, ``"lz4"`` or None.
+            chunk_bytes: about how many bytes of elements, before compression, a chunk has.
+            chunk_seconds: after how many seconds a chunk ends that has fewer.
+            overwrite: whether to replace another dataset in the folder.
+
+        Raises:
+            DatasetError: when an argument is malformed, the dataset is infinite, the folder holds
+                something else, a file cannot be written, or the format cannot hold an element.
+            Superseded: when another process continues this save.
+            PenstockError: each error that reading raises. The same call continues.
+
+        >>> Dataset.range(5).map(lambda x: {"x": x, "name": str(x)}).save("saved")
+        >>> Dataset.load("saved").take(1).get_single_element()
+        {'x': np.int64(0), 'name': '0'}
+        """
+        options = options_of_save(format, compression, chunk_bytes)
+        job = job_of(self, path, options, chunk_seconds, overwrite=overwrite)
+        job.run()
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        at: int | None = None,
+    ) -> Self:
+        """Return a dataset of the elements that `save` wrote into a folder.
+
+        Workers share it by chunks, and it has an index, so that `global_shuffle`, `mixture` and
+        ``ordered=True`` work on it. Each group of elements (about 1 MiB) has a checksum, which is
+        compared when it is read.
+
+        Args:
+            path: the folder.
+            wait: whether to follow a save that still runs, up to its end. Such a dataset has no
+                index and no splits, so workers read it as a whole (``"parallel_epochs"``).
+            timeout: with *wait*, for how many seconds nothing new may be written; None is for ever.
+            at: the number of a version, to read what it has; by default the newest.
+
+        Raises:
+            DatasetError: when an argument or the manifest is malformed.
+            MissingFile: when the folder holds no saved dataset, or not the version *at*.
+            SaveIncomplete: without *wait* and *at*, when the save has not ended. With *wait*,
+                during reading, when it failed or was cancelled; the message has its error.
+            WaitedTooLong: during reading, after *timeout*.
+            FileChanged: when a chunk was replaced.
+            TransformError: during reading, in the place of elements that are damaged.
+
+        >>> Dataset.range(5).save("saved")
+        >>> list(Dataset.load("saved").global_shuffle(seed=1).batch(5))
+        [array([3, 0, 4, 1, 2])]
+        """
+        needed("pyarrow", "Dataset.load")
+        (folder,) = _folder("load", path)
+        versions = Versions("load", folder_of("load", folder))
+        if wait:
+            if at is not None:
+                raise DatasetError("load: at= reads one version, and wait=True follows new ones")
+            limit = None if timeout is None else check_seconds("load", "timeout", timeout)
+            return cls(Follow(folder, limit))
+        found = versions.latest() if at is None else versions.read(check_count("load", "at", at))
+        if found is None:
+            raise MissingFile(
+                f"load: {folder} holds no saved dataset: see its path, or wait=True for one that "
+                "is about to be written"
+            )
+        if at is None:
+            _check_complete(folder, found)
+        return cls(_load(folder, found))
+
+
+def _check_complete(folder: str, found: SavedVersion) -> None:
+    check_goes_on(folder, found)
+    if found.manifest.stage is SaveStage.OPEN:
+        raise SaveIncomplete(
+            f"load: the save to {folder} has not ended: it has {found.manifest.elements:,} "
+            f"elements. wait=True follows it, at={found.manifest.version} reads what there is; the "
+            "same save continues it, if its process died"
+        )
+
+
+def _load(folder: str, found: SavedVersion) -> Load:
+    where, suffix = folder_of("load", folder), found.manifest.options.format
+    names = (chunk_name(number, suffix) for number in range(len(found.chunks)))
+    return Load(tuple(map(where.file, names)), folder, found.manifest.version)
+
+
+def options_of_save(format: Any, compression: Any, chunk_bytes: Any) -> SaveOptions:  # noqa: A002
+    """Return how elements are written, from what a user gave.
+
+    Raises:
+        DatasetError: naming the argument that is malformed.
+    """
+    if format not in FORMATS:
+        raise DatasetError(
+            f"save: format must be {' or '.join(map(repr, FORMATS))}, not {format!r}"
+        )
+    if compression is not None and compression not in COMPRESSIONS:
+        raise DatasetError(f"save: compression must be 'zstd', 'lz4' or None, not {compression!r}")
+    needed("pyarrow", "save in the format 'arrow'")
+    return SaveOptions(format, compression, check_count("save", "chunk_bytes", chunk_bytes))
+
+
+def job_of(
+    dataset: DatasetBase, path: Any, options: SaveOptions, chunk_seconds: Any, *, overwrite: bool
+) -> SaveJob:
+    """Return the save of *dataset* into the folder *path*, which was not started."""
+    check_external_state(dataset.node)
+    seconds = check_seconds("save", "chunk_seconds", chunk_seconds)
+    (folder,) = _folder("save", path)
+    version = begun(dataset.node, folder, options, overwrite=overwrite)
+    receipts = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
+    return SaveJob(receipts, folder, version, dataset.node.cardinality)
+
+
+def _folder(op: str, path: Any) -> tuple[str, ...]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise DatasetError(f"{op}: path must be a folder, not {path!r}")
+    return file_names.names(op, "path", path)

@@ -1,0 +1,136 @@
+"""`follow`: the elements of a saved dataset while it is written, up to its end.
+
+State: ``[chunk, group, row]``, where the next element is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block
+from penstock.errors import SaveIncomplete, WaitedTooLong
+from penstock.file_parts import FilePart
+from penstock.graph.node import Node
+from penstock.ops.internal.file_parts import START, Place
+from penstock.ops.load import ChunkReader
+from penstock.saved.chunk_reader import ChunkFile
+from penstock.saved.folder import folder_of
+from penstock.saved.layout import SavedLayout
+from penstock.saved.manifest import SavedVersion, SaveStage, Versions, chunk_name
+
+_LOOK = 0.05
+"""Seconds between two looks for a new version."""
+
+
+@dataclass(frozen=True, eq=False)
+class Follow(Node):
+    """The elements of the saved dataset at *path*; it waits up to *timeout* seconds for more."""
+
+    op: ClassVar[str] = "follow"
+    path: str
+    timeout: float | None
+
+    def open(self, context: Context, state: State) -> OpIterator:  # noqa: ARG002  it reads one place
+        """See `Node.open`."""
+        return _FollowIterator(self, state)
+
+
+class _FollowIterator(RowsIterator):
+    def __init__(self, node: Follow, state: State) -> None:
+        self._node = node
+        self._folder = folder_of("load", node.path)
+        self._versions = Versions("load", self._folder)
+        self._version: SavedVersion | None = None
+        chunk, group, row = state or (0, *START)
+        self._chunk: int = chunk
+        self._place: Place = (group, row)
+        self._reader: ChunkReader | None = None
+        self._closed = False
+
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+        while self._reader is not None or self._open():
+            block = self._reader.rows(n) if self._reader else []
+            if len(block):
+                return block
+            self._leave()
+            self._chunk, self._place = self._chunk + 1, START
+        return []
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        chunk, (group, row) = self._chunk, self._place
+        if self._reader is None:
+            return lambda _: [chunk, group, row]
+        place = self._reader.place()
+        return lambda back: [chunk, *place(back)]
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._closed = True
+        self._leave()
+
+    def _leave(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _open(self) -> bool:
+        """Open the next chunk, once it is there; return whether there is one."""
+        began = time.monotonic()
+        while not self._closed:
+            version = self._version
+            if version is not None and self._chunk < len(version.chunks):
+                self._reader = self._opened(version)
+                return True
+            if version is not None and version.manifest.stage is SaveStage.COMPLETE:
+                return False
+            self._version = self._newer(began)
+        return False
+
+    def _newer(self, began: float) -> SavedVersion | None:
+        """Return a newer version; or, after a pause, the same."""
+        newest = self._versions.latest(self._version)
+        if newest is self._version:
+            waited, limit = time.monotonic() - began, self._node.timeout
+            if limit is not None and waited > limit:
+                what = "nothing new was" if newest else "there is no saved dataset that was"
+                raise WaitedTooLong(
+                    f"load: {what} written to {self._node.path} for {waited:.1f} s: see whether "
+                    "its save still runs, or give a longer timeout"
+                )
+            time.sleep(_LOOK)
+        elif newest is not None:
+            check_goes_on(self._node.path, newest)
+        return newest
+
+    def _opened(self, version: SavedVersion) -> ChunkReader:
+        name = self._folder.file(chunk_name(self._chunk, version.manifest.options.format))
+        contents, layout = version.chunks[self._chunk], version.manifest.layout
+        part: Any = FilePart(name)
+        file = ChunkFile(part, contents, SavedLayout.from_text(layout))
+        return ChunkReader(file, part, contents, self._place)
+
+
+def check_goes_on(path: str, version: SavedVersion) -> None:
+    """Check that the save that wrote *version* has not ended before all elements were written.
+
+    Raises:
+        SaveIncomplete: when it has.
+    """
+    manifest = version.manifest
+    if manifest.stage is SaveStage.FAILED:
+        raise SaveIncomplete(
+            f"load: the save to {path} failed after {manifest.elements:,} elements: "
+            f"{manifest.error}. The same save continues it; at={manifest.version} reads what there "
+            "is"
+        )
+    if manifest.stage is SaveStage.CANCELLED:
+        raise SaveIncomplete(
+            f"load: the save to {path} was cancelled after {manifest.elements:,} elements: the "
+            f"same save continues it; at={manifest.version} reads what there is"
+        )

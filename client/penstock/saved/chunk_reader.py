@@ -1,0 +1,82 @@
+"""Reads the chunks of a saved dataset, group by group; each group's checksum is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from penstock import stored_file
+from penstock.element import Element
+from penstock.engine.rows import Block, elements_of
+from penstock.extras import needed
+from penstock.file_parts import FilePart
+from penstock.saved import arrow_columns
+from penstock.saved.chunks import ChunkContents, Group, checksum
+from penstock.saved.folder import folder_of
+from penstock.saved.layout import SavedLayout
+from penstock.saved.manifest import SavedVersion, Versions
+from penstock.stored_file import CHUNK
+
+
+@lru_cache(maxsize=16)
+def version_of(path: str, version: int) -> SavedVersion:
+    """Return a *version* of the saved dataset at *path*. Versions do not change."""
+    return Versions("load", folder_of("load", path)).read(version)
+
+
+class DamagedError(ValueError):
+    """A group of a chunk has other bytes than were written."""
+
+
+class ChunkFile:
+    """An open chunk that has *contents*."""
+
+    def __init__(self, part: FilePart, contents: ChunkContents, layout: SavedLayout) -> None:
+        self._pa = needed("pyarrow", "Dataset.load")
+        self._part, self._groups, self._layout = part, contents.groups, layout
+        self._schema = arrow_columns.schema(layout, {})
+        self._file = self._opened()
+
+    def _opened(self) -> Any:
+        if not stored_file.is_url(self._part.name):
+            stored_file.check_version("load", self._part)
+            return self._pa.memory_map(self._part.name)
+        file = stored_file.open_part("load", self._part, CHUNK, in_order=self._part.in_order)
+        return self._pa.PythonFile(file, mode="r")
+
+    def table(self, number: int) -> Any:
+        """Return group *number* as a table.
+
+        Raises:
+            DamagedError: when its bytes are not those that were written, also when read again.
+        """
+        group = self._groups[number]
+        data = self._read(group)
+        if checksum(data) != group.crc32c:
+            self._file.close()
+            self._file = self._opened()
+            data = self._read(group)
+        if checksum(data) != group.crc32c:
+            raise DamagedError(
+                f"bytes {group.start:,} to {group.start + group.nbytes:,} are damaged: their "
+                "checksum is not that of the manifest; save the dataset again with overwrite=True"
+            )
+        message = self._pa.ipc.read_message(data)
+        return self._pa.ipc.read_record_batch(message, self._schema)
+
+    def _read(self, group: Group) -> Any:
+        self._file.seek(group.start)
+        return self._file.read_buffer(group.nbytes)
+
+    def block(self, number: int) -> Block:
+        """Return the elements of group *number*."""
+        return arrow_columns.block(self._layout, self.table(number))
+
+    def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
+        """Return the elements that are *rows* of a group's *table*."""
+        return elements_of(arrow_columns.block(self._layout, table.take(rows)))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

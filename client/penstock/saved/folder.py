@@ -1,0 +1,200 @@
+"""The folder of a saved dataset, local or in an object store: files that are whole or not there.
+
+A name is relative to the folder. `create` is atomic: of several processes that create one name, one
+succeeds. Everything that decides who may write rests on it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from penstock.errors import DatasetError
+from penstock.extras import needed
+from penstock.storage.fetching import persist
+from penstock.storage.stores import asked, by_obstore, opened
+from penstock.storage.urls import address_of
+from penstock.stored_file import is_url
+
+T = TypeVar("T")
+
+_PART = ".part"
+"""The end of names of files that are being written."""
+
+
+class SaveFolder(ABC):
+    """Where the files of one saved dataset are."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.rstrip("/") or path
+
+    def file(self, name: str) -> str:
+        """Return the path or URL of the file *name*, as sources of files take it."""
+        return f"{self.path}/{name}"
+
+    @abstractmethod
+    def write(self, name: str, data: Any) -> None:
+        """Write the file *name*; it replaces one that is there."""
+
+    @abstractmethod
+    def create(self, name: str, data: Any) -> bool:
+        """Write the file *name* if there is none; return whether there was none."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """Return what the file *name* has; None if there is none."""
+
+    @abstractmethod
+    def names(self, under: str) -> list[str]:
+        """Return the names of the files right below the folder *under*, sorted."""
+
+    @abstractmethod
+    def move(self, name: str, new: str) -> None:
+        """Give the file *name* another name; it replaces a file that has that."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete the file *name*, if it is there."""
+
+    @abstractmethod
+    def holds_anything(self) -> bool:
+        """Return whether there is anything in the folder."""
+
+
+def folder_of(op: str, path: str) -> SaveFolder:
+    """Return the folder at *path*: an absolute path, or a URL.
+
+    Raises:
+        DatasetError: when the store of a URL has no atomic creation of files that is known here.
+    """
+    if not is_url(path):
+        return _LocalFolder(path)
+    address = address_of(f"{path.rstrip('/')}/x")
+    if address is None or path.startswith("http") or not by_obstore(address):
+        raise DatasetError(
+            f"{op}: {path} is in no store that can create a file only if there is none: give a "
+            "local path, or a URL that begins with s3://, gs:// or az:// (with the extra of it, "
+            "and without settings of fsspec for it)"
+        )
+    return _StoreFolder(path, opened(address.store), address.key.removesuffix("x").rstrip("/"))
+
+
+class _LocalFolder(SaveFolder):
+    def write(self, name: str, data: Any) -> None:
+        self._written(name, data).replace(self.file(name))
+
+    def create(self, name: str, data: Any) -> bool:
+        part = self._written(name, data)
+        try:
+            os.link(part, self.file(name))  # unlike a rename, it fails where there is one
+        except FileExistsError:
+            return False
+        else:
+            return True
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _written(self, name: str, data: Any) -> Path:
+        path = Path(self.file(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(6)}{_PART}")
+        try:
+            with part.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+        return part
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return Path(self.file(name)).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, under: str) -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self.file(under)) if entry.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def move(self, name: str, new: str) -> None:
+        Path(self.file(new)).parent.mkdir(parents=True, exist_ok=True)
+        Path(self.file(name)).replace(self.file(new))
+
+    def delete(self, name: str) -> None:
+        Path(self.file(name)).unlink(missing_ok=True)
+
+    def holds_anything(self) -> bool:
+        path = Path(self.path)
+        return path.exists() and (not path.is_dir() or any(path.iterdir()))
+
+
+class _StoreFolder(SaveFolder):
+    """A folder in an object store. Requests that failed are sent again."""
+
+    def __init__(self, path: str, store: Any, prefix: str) -> None:
+        super().__init__(path)
+        self._store, self._prefix = store, prefix
+        self._obstore = needed("obstore", f"saving to {path}")
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    def _sent(self, name: str, call: Callable[[], T]) -> T:
+        """Return what the request *call* about the file *name* returns."""
+        return persist(self.file(name), lambda _: asked(call))
+
+    def write(self, name: str, data: Any) -> None:
+        put = partial(self._obstore.put, self._store, self._key(name), memoryview(data))
+        self._sent(name, put)
+
+    def create(self, name: str, data: Any) -> bool:
+        def put() -> bool:
+            try:
+                self._obstore.put(self._store, self._key(name), text, mode="create")
+            except (there.AlreadyExistsError, there.PreconditionError):
+                return False
+            return True
+
+        text, there = bytes(data), self._obstore.exceptions
+        # A request that seemed to fail may have been carried out: then the file is what it sent.
+        return self._sent(name, put) or self.read(name) == text
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return self._sent(name, lambda: bytes(self._get(name)))
+        except FileNotFoundError:
+            return None
+
+    def _get(self, name: str) -> Any:
+        return self._obstore.get(self._store, self._key(name)).bytes()
+
+    def names(self, under: str) -> list[str]:
+        prefix = f"{self._key(under)}/"
+        return sorted(one["path"].removeprefix(prefix) for one in self._listed(prefix)["objects"])
+
+    def _listed(self, prefix: str) -> Any:
+        return self._sent("", lambda: self._obstore.list_with_delimiter(self._store, prefix))
+
+    def move(self, name: str, new: str) -> None:
+        copy = partial(self._obstore.copy, self._store, self._key(name), self._key(new))
+        self._sent(name, copy)
+        self.delete(name)
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._sent(name, partial(self._obstore.delete, self._store, self._key(name)))
+
+    def holds_anything(self) -> bool:
+        found = self._listed(f"{self._prefix}/" if self._prefix else "")
+        return bool(found["objects"] or found["common_prefixes"])

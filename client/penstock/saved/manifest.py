@@ -1,0 +1,188 @@
+"""Manifests: which chunks a version of a saved dataset has, and where saving goes on.
+
+    _penstock/v00000007.json    the manifest of version 7, written once
+    _penstock/new/…             chunks that no manifest has yet
+    data/00000000.arrow, …      the chunks, in the order of their elements
+
+A manifest has the chunks that its version adds to the version *base*, so that long saves do not
+write the whole list each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DatasetError, MissingFile, VersionMismatch
+from penstock.protocol.definition import PipelineOutline
+from penstock.saved.chunks import ChunkContents
+from penstock.saved.folder import SaveFolder
+
+FOLDER, NEW, DATA = "_penstock", "_penstock/new", "data"
+
+_FORMAT = 1
+"""The version of manifests that this code writes."""
+
+_WHOLE_EACH = 64
+"""So many versions apart are manifests that have all chunks."""
+
+
+class SaveStage(StrEnum):
+    """How far a save has come."""
+
+    OPEN = "open"
+    """More elements may follow."""
+    COMPLETE = "complete"
+    FAILED = "failed"
+    """It stopped at an error; the same call continues it."""
+    CANCELLED = "cancelled"
+
+
+class SaveOptions(msgspec.Struct, frozen=True):
+    """How elements are written."""
+
+    format: str
+    compression: str | None
+    chunk_bytes: int
+    order: str = "split"
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a saved dataset."""
+
+    penstock: int = _FORMAT
+    version: int
+    base: int = 0
+    """The version that has all chunks before those of this manifest; 0: there are none."""
+    stage: SaveStage = SaveStage.OPEN
+    outline: PipelineOutline
+    """Of the pipeline that makes the elements."""
+    options: SaveOptions
+    layout: str = ""
+    """See `SavedLayout.to_text`; empty while there are no elements."""
+    before: int = 0
+    """How many chunks the version *base* has."""
+    chunks: tuple[ChunkContents, ...] = ()
+    """Those that follow."""
+    elements: int = 0
+    """In all chunks, also those before."""
+    nbytes: int = 0
+    """Of all chunks' files."""
+    error: str = ""
+    position: Any = None
+    """Where saving goes on, until it is complete; see `penstock.saved.recording`."""
+
+    @property
+    def name(self) -> str:
+        """The name of this manifest in its folder."""
+        return manifest_name(self.version)
+
+
+def manifest_name(version: int) -> str:
+    """Return the name of the manifest of *version*."""
+    return f"{FOLDER}/v{version:08}.json"
+
+
+def chunk_name(number: int, suffix: str) -> str:
+    """Return the name of chunk *number*."""
+    return f"{DATA}/{number:08}.{suffix}"
+
+
+class SavedVersion(msgspec.Struct, frozen=True):
+    """A manifest with all chunks of its version."""
+
+    manifest: Manifest
+    chunks: tuple[ChunkContents, ...]
+
+    def following(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> SavedVersion:
+        """Return the next version, which adds *chunks* and changes other fields."""
+        now = self.manifest
+        version = now.version + 1
+        every = (*self.chunks, *chunks)
+        is_whole = version % _WHOLE_EACH == 0 or changes.get("stage", now.stage) != SaveStage.OPEN
+        manifest = msgspec.structs.replace(
+            now,
+            version=version,
+            base=0 if is_whole else now.version,
+            before=0 if is_whole else len(self.chunks),
+            chunks=every if is_whole else chunks,
+            elements=now.elements + sum(chunk.count for chunk in chunks),
+            nbytes=now.nbytes + sum(chunk.nbytes for chunk in chunks),
+            **changes,
+        )
+        return SavedVersion(manifest, every)
+
+
+class Versions:
+    """The versions of the saved dataset in *folder*."""
+
+    def __init__(self, op: str, folder: SaveFolder) -> None:
+        self._op, self._folder = op, folder
+
+    def latest(self, known: SavedVersion | None = None) -> SavedVersion | None:
+        """Return the newest version, which is at least *known*; None if there is none."""
+        numbers = [] if known else list(map(_number, self._folder.names(FOLDER)))
+        newest = known or (self.read(max(numbers)) if any(numbers) else None)
+        # A listing may lag behind, so the next names are tried.
+        for number in count(newest.manifest.version + 1 if newest else 1):
+            found = self._manifest(number)
+            if found is None:
+                return newest
+            newest = self._whole(found, newest)
+        raise AssertionError("numbers do not end")
+
+    def read(self, version: int) -> SavedVersion:
+        """Return *version*.
+
+        Raises:
+            MissingFile: when there is no such version.
+            DatasetError: when its manifest is malformed.
+            VersionMismatch: when a newer Penstock wrote it.
+        """
+        found = self._manifest(version)
+        if found is None:
+            raise MissingFile(
+                f"{self._op}: {self._folder.path} has no version {version}: leave out at= for the "
+                "newest one"
+            )
+        return self._whole(found, None)
+
+    def commit(self, version: SavedVersion) -> bool:
+        """Write the manifest of *version*; return whether there was none of that number."""
+        manifest = version.manifest
+        return self._folder.create(manifest.name, msgspec.json.encode(manifest))
+
+    def _whole(self, manifest: Manifest, before: SavedVersion | None) -> SavedVersion:
+        if not manifest.base:
+            return SavedVersion(manifest, manifest.chunks)
+        if before is None or before.manifest.version != manifest.base:
+            before = self.read(manifest.base)
+        return SavedVersion(manifest, (*before.chunks, *manifest.chunks))
+
+    def _manifest(self, version: int) -> Manifest | None:
+        name = manifest_name(version)
+        text = self._folder.read(name)
+        if text is None:
+            return None
+        where = self._folder.file(name)
+        try:
+            plain = msgspec.json.decode(text)
+            written = plain.get("penstock") if isinstance(plain, Mapping) else None
+            if isinstance(written, int) and written > _FORMAT:
+                raise VersionMismatch(
+                    f"{self._op}: {where} has the format {written}, and this Penstock reads up to "
+                    f"{_FORMAT}: upgrade it"
+                )
+            return msgspec.convert(plain, Manifest)
+        except msgspec.MsgspecError as exc:
+            raise DatasetError(f"{self._op}: {where} is no manifest: {exc}") from exc
+
+
+def _number(name: str) -> int:
+    """Return the version that a file's name tells; 0 if it tells none."""
+    text = name.removeprefix("v").removesuffix(".json")
+    return int(text) if text.isdigit() and name == f"v{text}.json" else 0

@@ -1,0 +1,197 @@
+"""Makes versions of a saved dataset of the receipts that `write_chunks` gives.
+
+A version is committed together with the position behind its last receipt. So after any crash,
+saving goes on behind the elements that are committed. The others are made and written again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from penstock.errors import DatasetError, Superseded, describe
+from penstock.saved import arrow_file
+from penstock.saved.chunks import ChunkContents
+from penstock.saved.folder import SaveFolder
+from penstock.saved.layout import SavedLayout
+from penstock.saved.manifest import (
+    DATA,
+    NEW,
+    SavedVersion,
+    SaveStage,
+    Versions,
+    chunk_name,
+)
+from penstock.saved.receipts import ChunkTold, new_name
+from penstock.saved.taken import Run, TakenRows
+
+log = logging.getLogger("penstock")
+
+_LEAST, _MOST = 0.25, 10.0
+"""Seconds between two versions. They grow with the time that the save takes."""
+_SHARE = 0.02
+_LOOK = 0.01
+
+
+class Receipts(Protocol):
+    """An iterator over receipts, as a training loop has one."""
+
+    @property
+    def reads_job(self) -> bool:
+        """Whether other processes make them."""
+
+    def __next__(self) -> Any:
+        """Return the next one."""
+
+    def at_hand(self, default: Any) -> Any:
+        """Return the next one if it is there, else *default*."""
+
+    def state(self) -> Any:
+        """Return the position behind the last one."""
+
+
+class Position(msgspec.Struct):
+    """Where saving goes on."""
+
+    state: Any = None
+    """Of the iterator over receipts."""
+    going_on: list[Run] = []
+    """Rows that were taken, of chunks of which more rows may follow."""
+
+
+def position_of(version: SavedVersion) -> Position:
+    """Return where saving goes on after *version*."""
+    return msgspec.convert(version.manifest.position or {}, Position)
+
+
+class Recording:
+    """Adds versions after *version*, until the receipts end."""
+
+    def __init__(
+        self, folder: SaveFolder, version: SavedVersion, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.version = version
+        """The last one that is committed."""
+        self._folder, self._clock = folder, clock
+        self._versions = Versions("save", folder)
+        ordered = version.manifest.options.order == "split"
+        self._taken = TakenRows(ordered=ordered, going_on=position_of(version).going_on)
+        self._began = self._committed = clock()
+
+    def run(self, receipts: Receipts, is_cancelled: Callable[[], bool]) -> None:
+        """Take all receipts, and commit the last version.
+
+        Raises:
+            Superseded: when another process commits versions of this dataset.
+            PenstockError: each error of the receipts; it is in the last version, too.
+        """
+        try:
+            while not is_cancelled():
+                if (receipt := self._next(receipts)) is None:
+                    if not is_cancelled():
+                        self._complete(receipts)
+                    break
+                self._taken.take(*receipt)
+                if self._taken.has_ended and self._is_due():
+                    self._commit(receipts)
+        except Exception as exc:
+            if not is_cancelled():
+                self._commit_failure(exc)
+                raise
+        if is_cancelled() and self.version.manifest.stage is not SaveStage.COMPLETE:
+            self._add((), stage=SaveStage.CANCELLED)
+
+    def _complete(self, receipts: Receipts) -> None:
+        self._taken.end_all()
+        self._commit(receipts, SaveStage.COMPLETE)
+        self._clean()
+
+    def _next(self, receipts: Receipts) -> Any:
+        """Return the next receipt; None at the end. What is ready is committed before a wait."""
+        receipt = receipts.at_hand(None)
+        while receipt is None and self._taken.has_ended and receipts.reads_job:
+            if self._is_due():
+                self._commit(receipts)
+            else:
+                time.sleep(_LOOK)
+            receipt = receipts.at_hand(None)
+        return next(receipts, None) if receipt is None else receipt
+
+    def _is_due(self) -> bool:
+        now = self._clock()
+        pause = min(_MOST, max(_LEAST, _SHARE * (now - self._began)))
+        return now - self._committed >= pause
+
+    def _commit(self, receipts: Receipts, stage: SaveStage = SaveStage.OPEN) -> None:
+        chunks: list[ChunkContents] = []
+        layout = self.version.manifest.layout
+        for run in self._taken.ended():
+            contents, its = self._placed(run, len(self.version.chunks) + len(chunks))
+            if layout and its != layout:
+                raise DatasetError(_unlike(layout, its))
+            layout = its
+            chunks.append(contents)
+        position = None
+        if stage is not SaveStage.COMPLETE:
+            position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
+        self._add(tuple(chunks), stage=stage, layout=layout, position=position, error="")
+
+    def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
+        following = self.version.following(chunks, **changes)
+        if not self._versions.commit(following):
+            raise Superseded(
+                f"save: another process writes {self._folder.path}: it continues this save"
+            )
+        self.version, self._committed = following, self._clock()
+
+    def _commit_failure(self, exc: Exception) -> None:
+        """Commit a version that has the error, with the position of the version before."""
+        if isinstance(exc, Superseded):
+            return
+        try:
+            self._add((), stage=SaveStage.FAILED, error=describe(exc))
+        except Exception:
+            log.exception("save: the error could not be written to %s", self._folder.path)
+
+    def _placed(self, run: Run, number: int) -> tuple[ChunkContents, str]:
+        """Give the rows of *run* their place as chunk *number*; return what it has."""
+        suffix = self.version.manifest.options.format
+        name = chunk_name(number, suffix)
+        if run.is_whole:
+            told = msgspec.json.decode(run.told, type=ChunkTold)
+            self._folder.move(new_name(run.chunk), name)
+            return told.contents, told.layout
+        data = self._folder.read(new_name(run.chunk))
+        if data is None:
+            raise DatasetError(f"save: {self._folder.file(new_name(run.chunk))} is gone")
+        layout, elements = arrow_file.elements(data, run.start, run.stop)
+        writer = arrow_file.ArrowWriter(layout, self.version.manifest.options.compression)
+        writer.add(elements, 1 << 62)
+        cut, contents = writer.finish()
+        self._folder.write(name, cut)
+        return contents, layout.to_text()
+
+    def _clean(self) -> None:
+        """Delete what crashes have left."""
+        for name in self._folder.names(NEW):
+            self._folder.delete(f"{NEW}/{name}")
+        suffix, count = self.version.manifest.options.format, len(self.version.chunks)
+        there = {chunk_name(number, suffix) for number in range(count)}
+        for name in self._folder.names(DATA):
+            if f"{DATA}/{name}" not in there:
+                self._folder.delete(f"{DATA}/{name}")
+
+
+def _unlike(layout: str, other: str) -> str:
+    first, second = (SavedLayout.from_text(text) for text in (layout, other))
+    kinds = zip(first.names, first.kinds, second.kinds, strict=False)
+    differ = [f"{name} is {a.plain()} and {b.plain()}" for name, a, b in kinds if a != b]
+    return (
+        "save: elements of different tasks are not alike: "
+        + (differ[0] if differ else "they have other structures")
+        + "; map all elements to one structure and dtype"
+    )

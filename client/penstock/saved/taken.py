@@ -1,0 +1,87 @@
+"""Which rows of which new chunks the receipts have named: what becomes a chunk of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Run(msgspec.Struct, array_like=True):
+    """Rows *start* to *stop* of a new chunk, whose receipts were taken."""
+
+    chunk: int
+    start: int
+    stop: int
+    told: bytes = b""
+    """What the receipt of the chunk's last row told; empty if it was not taken."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all rows of the chunk."""
+        return self.start == 0 and bool(self.told)
+
+
+class TakenRows:
+    """Collects receipts into runs.
+
+    A run ends at the last row of its chunk. If the elements are *ordered*, it also ends when a row
+    of another chunk follows: an attempt was lost, and the next one wrote the elements again.
+
+    >>> taken = TakenRows(ordered=True)
+    >>> for receipt in [(7, 0, b""), (7, 1, b""), (9, 2, b""), (9, 3, b"{}")]:
+    ...     taken.take(*receipt)
+    >>> taken.ended()
+    [Run(chunk=7, start=0, stop=2, told=b''), Run(chunk=9, start=2, stop=4, told=b'{}')]
+    """
+
+    def __init__(self, *, ordered: bool, going_on: Sequence[Run] = ()) -> None:
+        self._ordered = ordered
+        self._open = {run.chunk: run for run in going_on}
+        self._ended: list[Run] = []
+        self._last: Run | None = None
+
+    def take(self, chunk: int, row: int, told: bytes) -> None:
+        """Take the receipt of *row* of *chunk*."""
+        run = self._last
+        if run is None or run.chunk != chunk or run.stop != row:
+            run = self._last = self._run(chunk, row)
+        run.stop = row + 1
+        if told:
+            run.told = told
+            self._end(run)
+
+    def _run(self, chunk: int, row: int) -> Run:
+        """Return the run that *row* of *chunk* continues, or a new one."""
+        run = self._open.get(chunk)
+        if self._ordered:
+            for other in [other for other in self._open.values() if other is not run]:
+                self._end(other)
+        if run is not None and run.stop != row:
+            self._end(run)
+            run = None
+        return run or self._open.setdefault(chunk, Run(chunk, row, row))
+
+    def _end(self, run: Run) -> None:
+        del self._open[run.chunk]
+        self._ended.append(run)
+        self._last = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `ended` returns runs."""
+        return bool(self._ended)
+
+    def ended(self) -> list[Run]:
+        """Return the runs that have ended since the last call, in the order of their elements."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def going_on(self) -> list[Run]:
+        """Return the runs that have not ended."""
+        return list(self._open.values())
+
+    def end_all(self) -> None:
+        """End all runs: no receipt follows."""
+        for run in self.going_on():
+            self._end(run)
