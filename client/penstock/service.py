@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from penstock.dataset.by_id import from_dataset_id
 from penstock.dataset.iterator import DatasetIterator
+from penstock.dataset.save_job import SaveJob, SaveProgress
+from penstock.dataset.saving import job_of, options_of_save
 from penstock.engine.iterator import State
 from penstock.errors import DatasetError
+from penstock.graph.traversal import DatasetBase
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.types import SHARD_HINT, ShardingPolicy
@@ -19,13 +23,74 @@ from penstock.reader.registration import register_dataset
 __all__ = [
     "SHARD_HINT",
     "CrossTrainerCache",
+    "SaveJob",
+    "SaveProgress",
     "ShardingPolicy",
     "distribute",
     "from_dataset_id",
     "register_dataset",
+    "save",
     "save_job",
     "set_weights",
 ]
+
+
+def save(
+    dataset: DatasetBase,
+    path: str | os.PathLike[str],
+    service: str | tuple[str, str],
+    format: str = "arrow",  # noqa: A002  as in `Dataset.save`
+    compression: str | None = "zstd",
+    *,
+    chunk_bytes: int = 64 << 20,
+    chunk_seconds: float = 10.0,
+    order: str = "split",
+    overwrite: bool = False,
+    timeout: float = 60.0,
+    credentials: str | os.PathLike[str] | None = None,
+) -> SaveJob:
+    """Let workers make all elements of a dataset and write them into a folder.
+
+    The workers write chunks, and this process commits them, in a thread of its own: it gets a few
+    bytes for each element, not the elements. Each element is in the saved dataset exactly once,
+    also if workers or the dispatcher die. If this process dies, the same call continues the save,
+    with any workers. A second call in the meantime takes it over.
+
+    Args:
+        dataset: what to save. It has no `distribute`.
+        path: the folder, as for `Dataset.save`. All workers and this process reach it by this name.
+        service: the dispatcher's address, as for `distribute`.
+        format, compression, chunk_bytes, chunk_seconds, overwrite: as for `Dataset.save`.
+        order: ``"split"``: the elements are in the one order that ``ordered=True`` has, whatever
+            the workers. ``"any"``: first come, for pipelines that have no one order.
+        timeout: seconds for which the dispatcher or all workers may be absent.
+        credentials: the folder of credentials, if the dispatcher asks for them.
+
+    Raises:
+        DatasetError: as `Dataset.save`; when *order* is ``"split"`` and the pipeline has no one
+            order; when it cannot be divided among workers.
+
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=2) as cluster:
+    ...     squares = Dataset.range(1000).map(lambda x: x * x)
+    ...     job = save(squares, "squares", cluster.target)
+    ...     job.wait().elements
+    1000
+    >>> list(Dataset.load("squares").take(4).batch(4))
+    [array([0, 1, 4, 9])]
+    """
+    if order not in ("split", "any"):
+        raise DatasetError(f"save: order must be 'split' or 'any', not {order!r}")
+    options = options_of_save(format, compression, chunk_bytes, order)
+    divided = distribute(
+        "distributed_epoch",
+        service,
+        ordered=order == "split",
+        timeout=timeout,
+        credentials=credentials,
+    )
+    job = job_of(dataset, path, options, chunk_seconds, overwrite=overwrite, divided=divided)
+    return job.start()
 
 
 def save_job(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, Self
 
 from penstock import files as file_names
@@ -136,7 +137,12 @@ def _load(folder: str, found: SavedVersion) -> Load:
     return Load(tuple(map(where.file, names)), folder, found.manifest.version)
 
 
-def options_of_save(format: Any, compression: Any, chunk_bytes: Any) -> SaveOptions:  # noqa: A002
+def options_of_save(
+    format: Any,  # noqa: A002  as in `Dataset.save`
+    compression: Any,
+    chunk_bytes: Any,
+    order: str = "split",
+) -> SaveOptions:
     """Return how elements are written, from what a user gave.
 
     Raises:
@@ -149,18 +155,30 @@ def options_of_save(format: Any, compression: Any, chunk_bytes: Any) -> SaveOpti
     if compression is not None and compression not in COMPRESSIONS:
         raise DatasetError(f"save: compression must be 'zstd', 'lz4' or None, not {compression!r}")
     needed("pyarrow", "save in the format 'arrow'")
-    return SaveOptions(format, compression, check_count("save", "chunk_bytes", chunk_bytes))
+    return SaveOptions(format, compression, check_count("save", "chunk_bytes", chunk_bytes), order)
 
 
 def job_of(
-    dataset: DatasetBase, path: Any, options: SaveOptions, chunk_seconds: Any, *, overwrite: bool
+    dataset: Any,
+    path: Any,
+    options: SaveOptions,
+    chunk_seconds: Any,
+    *,
+    overwrite: bool,
+    divided: Callable[[Any], DatasetBase] | None = None,
 ) -> SaveJob:
-    """Return the save of *dataset* into the folder *path*, which was not started."""
+    """Return the save of *dataset* into the folder *path*, which was not started.
+
+    *divided* makes workers write; by default this process does.
+    """
+    if not isinstance(dataset, DatasetBase):
+        raise DatasetError(f"save: dataset must be a Dataset, not {dataset!r}")
     check_external_state(dataset.node)
     seconds = check_seconds("save", "chunk_seconds", chunk_seconds)
     (folder,) = _folder("save", path)
+    writing = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
+    receipts = writing if divided is None else divided(DatasetBase.concrete(writing)).node
     version = begun(dataset.node, folder, options, overwrite=overwrite)
-    receipts = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
     return SaveJob(receipts, folder, version, dataset.node.cardinality)
 
 

@@ -31,24 +31,20 @@ from penstock.saved.taken import Run, TakenRows
 
 log = logging.getLogger("penstock")
 
-_LEAST, _MOST = 0.25, 10.0
-"""Seconds between two versions. They grow with the time that the save takes."""
-_SHARE = 0.02
-_LOOK = 0.01
+_AT_FIRST, _SHARE = 0.2, 0.05
+"""The seconds that commits may take at first, and their share of the time."""
+_PAUSE, _MOST = 0.001, 10.0
+"""The share of the time that passes between two commits, and the most seconds."""
 
 
 class Receipts(Protocol):
     """An iterator over receipts, as a training loop has one."""
 
-    @property
-    def reads_job(self) -> bool:
-        """Whether other processes make them."""
+    def __iter__(self) -> Any:
+        """Return itself."""
 
     def __next__(self) -> Any:
         """Return the next one."""
-
-    def at_hand(self, default: Any) -> Any:
-        """Return the next one if it is there, else *default*."""
 
     def state(self) -> Any:
         """Return the position behind the last one."""
@@ -81,6 +77,8 @@ class Recording:
         ordered = version.manifest.options.order == "split"
         self._taken = TakenRows(ordered=ordered, going_on=position_of(version).going_on)
         self._began = self._committed = clock()
+        self._spent = 0.0
+        """Seconds that commits have taken."""
 
     def run(self, receipts: Receipts, is_cancelled: Callable[[], bool]) -> None:
         """Take all receipts, and commit the last version.
@@ -91,11 +89,12 @@ class Recording:
         """
         try:
             while not is_cancelled():
-                if (receipt := self._next(receipts)) is None:
+                if (receipt := next(receipts, None)) is None:
                     if not is_cancelled():
                         self._complete(receipts)
                     break
-                self._taken.take(*receipt)
+                chunk, row, told = receipt
+                self._taken.take(int(chunk), int(row), told)
                 if self._taken.has_ended and self._is_due():
                     self._commit(receipts)
         except Exception as exc:
@@ -110,23 +109,15 @@ class Recording:
         self._commit(receipts, SaveStage.COMPLETE)
         self._clean()
 
-    def _next(self, receipts: Receipts) -> Any:
-        """Return the next receipt; None at the end. What is ready is committed before a wait."""
-        receipt = receipts.at_hand(None)
-        while receipt is None and self._taken.has_ended and receipts.reads_job:
-            if self._is_due():
-                self._commit(receipts)
-            else:
-                time.sleep(_LOOK)
-            receipt = receipts.at_hand(None)
-        return next(receipts, None) if receipt is None else receipt
-
     def _is_due(self) -> bool:
+        """Return whether to commit now: commits may take a small part of the time."""
         now = self._clock()
-        pause = min(_MOST, max(_LEAST, _SHARE * (now - self._began)))
-        return now - self._committed >= pause
+        taken = now - self._began
+        pause = min(_MOST, _PAUSE * taken)
+        return now - self._committed >= pause and self._spent <= _AT_FIRST + _SHARE * taken
 
     def _commit(self, receipts: Receipts, stage: SaveStage = SaveStage.OPEN) -> None:
+        began = self._clock()
         chunks: list[ChunkContents] = []
         layout = self.version.manifest.layout
         for run in self._taken.ended():
@@ -139,6 +130,7 @@ class Recording:
         if stage is not SaveStage.COMPLETE:
             position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
         self._add(tuple(chunks), stage=stage, layout=layout, position=position, error="")
+        self._spent += self._committed - began
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
         following = self.version.following(chunks, **changes)
