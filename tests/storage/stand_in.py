@@ -1,9 +1,10 @@
-"""An S3 server on loopback, in threads: GET, HEAD, LIST, ranges and If-Match; and its faults."""
+"""An S3 server on loopback, in threads, and its faults: GET, HEAD, LIST, PUT, COPY and DELETE."""
 
 from __future__ import annotations
 
 import hashlib
 import http.server
+import re
 import threading
 import time
 from collections import Counter
@@ -42,6 +43,9 @@ class Bucket:
     running: int = 0
     refused: bool = False
     """Whether listings are refused."""
+    write_fault: object = None
+    """A function of the number of a PUT, COPY or DELETE that returns its fault: "503" refuses it,
+    "lost" carries it out and answers 503."""
 
     def next_fault(self) -> str:
         with self.lock:
@@ -108,6 +112,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault.isdigit():
             self.error(int(fault))
             return
+        if "Range" not in self.headers:
+            self.answer(200, data, {"ETag": self.tag(data)})
+            return
         start, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
         body = data[int(start) : int(last) + 1]
         with self.bucket.lock:
@@ -148,6 +155,48 @@ class Handler(http.server.BaseHTTPRequestHandler):
         )
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>"
         self.answer(200, body.encode(), {"Content-Type": "application/xml"})
+
+    def do_PUT(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        source = self.headers.get("x-amz-copy-source")
+        if source is not None:
+            body = self.bucket.objects.get(unquote(source).removeprefix("/"))
+        self.written(lambda: self.put(body, copied=source is not None))
+
+    def put(self, body, *, copied):
+        if body is None:
+            return 404, b""
+        if self.headers.get("If-None-Match") == "*" and self.name in self.bucket.objects:
+            return 412, b""
+        self.bucket.objects[self.name] = body
+        answer = f"<CopyObjectResult><ETag>{tag(body)}</ETag></CopyObjectResult>" if copied else ""
+        return 200, answer.encode()
+
+    def do_POST(self):
+        """Delete many objects at once."""
+        text = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        keys = re.findall("<Key>([^<]*)</Key>", text)
+
+        def change():
+            for key in keys:
+                self.bucket.objects.pop(f"{self.name.strip('/')}/{key}", None)
+            found = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+            return 200, f"<DeleteResult>{found}</DeleteResult>".encode()
+
+        self.written(change)
+
+    def written(self, change):
+        """Carry out *change*, with the fault that is due."""
+        with self.bucket.lock:
+            number = self.bucket.seen["WRITE"]
+            self.bucket.seen["WRITE"] += 1
+            fault = self.bucket.write_fault(number) if self.bucket.write_fault else ""
+            status, body = (503, b"") if fault == "503" else change()
+        if fault:
+            self.error(503)
+        else:
+            headers = {"ETag": tag(body)}
+            self.answer(status, body, headers)
 
     def error(self, status):
         code = {403: "AccessDenied", 503: "SlowDown", 404: "NoSuchKey"}.get(status, "Odd")

@@ -10,6 +10,7 @@ from penstock import files as file_names
 from penstock.dataset.save_job import SaveJob, begun
 from penstock.errors import DatasetError, MissingFile, SaveIncomplete
 from penstock.extras import needed
+from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase
 from penstock.ops.follow import Follow, check_goes_on
 from penstock.ops.load import Load
@@ -177,7 +178,14 @@ def job_of(
     seconds = check_seconds("save", "chunk_seconds", chunk_seconds)
     (folder,) = _folder("save", path)
     writing = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
-    receipts = writing if divided is None else divided(DatasetBase.concrete(writing)).node
+    receipts: Node = writing
+    if divided is not None:
+        try:
+            receipts = divided(DatasetBase.concrete(writing)).node
+        except DatasetError as exc:
+            if options.order == "split":
+                exc.add_note('save: order="any" saves the elements as they come')
+            raise
     version = begun(dataset.node, folder, options, overwrite=overwrite)
     return SaveJob(receipts, folder, version, dataset.node.cardinality)
 

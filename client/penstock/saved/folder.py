@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.errors import DatasetError
-from penstock.extras import needed
 from penstock.storage.fetching import persist
 from penstock.storage.stores import asked, by_obstore, opened
 from penstock.storage.urls import address_of
 from penstock.stored_file import is_url
 
 T = TypeVar("T")
+
+_ONE_REQUEST = 1 << 30
+"""The most bytes that are sent to a store in one request."""
 
 _PART = ".part"
 """The end of names of files that are being written."""
@@ -143,9 +145,10 @@ class _StoreFolder(SaveFolder):
     """A folder in an object store. Requests that failed are sent again."""
 
     def __init__(self, path: str, store: Any, prefix: str) -> None:
+        import obstore  # noqa: PLC0415  an extra
+
         super().__init__(path)
-        self._store, self._prefix = store, prefix
-        self._obstore = needed("obstore", f"saving to {path}")
+        self._store, self._prefix, self._obstore = store, prefix, obstore
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}" if self._prefix else name
@@ -155,13 +158,16 @@ class _StoreFolder(SaveFolder):
         return persist(self.file(name), lambda _: asked(call))
 
     def write(self, name: str, data: Any) -> None:
-        put = partial(self._obstore.put, self._store, self._key(name), memoryview(data))
-        self._sent(name, put)
+        view = memoryview(data).cast("B")
+        put = partial(self._obstore.put, use_multipart=len(view) > _ONE_REQUEST)
+        self._sent(name, lambda: put(self._store, self._key(name), view))
 
     def create(self, name: str, data: Any) -> bool:
         def put() -> bool:
             try:
-                self._obstore.put(self._store, self._key(name), text, mode="create")
+                self._obstore.put(
+                    self._store, self._key(name), text, mode="create", use_multipart=False
+                )
             except (there.AlreadyExistsError, there.PreconditionError):
                 return False
             return True
@@ -180,11 +186,11 @@ class _StoreFolder(SaveFolder):
         return self._obstore.get(self._store, self._key(name)).bytes()
 
     def names(self, under: str) -> list[str]:
-        prefix = f"{self._key(under)}/"
+        prefix = f"{self._key(under).rstrip('/')}/"
         return sorted(one["path"].removeprefix(prefix) for one in self._listed(prefix)["objects"])
 
     def _listed(self, prefix: str) -> Any:
-        return self._sent("", lambda: self._obstore.list_with_delimiter(self._store, prefix))
+        return self._sent(".list", lambda: self._obstore.list_with_delimiter(self._store, prefix))
 
     def move(self, name: str, new: str) -> None:
         copy = partial(self._obstore.copy, self._store, self._key(name), self._key(new))

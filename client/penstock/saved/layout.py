@@ -69,7 +69,8 @@ class SavedLayout:
     @property
     def names(self) -> tuple[str, ...]:
         """A name for each column: its keys and positions, joined by dots."""
-        names = tuple(_names(self.nest, ""))
+        made = _names(self.nest, "")
+        names = tuple(name.encode(errors="backslashreplace").decode() for name in made)
         return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
 
     def columns(self, elements: Sequence[Element]) -> list[Column]:

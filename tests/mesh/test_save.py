@@ -1,0 +1,162 @@
+"""Datasets that workers save: processes die, and each element is in the folder once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import DatasetError, TransformError
+from penstock.saved.folder import folder_of
+from penstock.saved.manifest import Versions
+from penstock.service import save
+from tests.storage.stand_in import served
+from tests.waiting import wait_until
+
+pytest.importorskip("pyarrow")
+
+COUNT = 1500
+
+
+def element(x):
+    time.sleep(0.0005)
+    return {"x": x, "tokens": np.arange(x % 9), "text": str(x)}
+
+
+def seen(path):
+    return [int(e["x"]) for e in Dataset.load(path)]
+
+
+def elements_of(path):
+    found = Versions("load", folder_of("load", str(path))).latest()
+    return found.manifest.elements if found else 0
+
+
+def data(path):
+    return [file.read_bytes() for file in sorted((path / "data").iterdir())]
+
+
+@pytest.mark.parametrize("order", ["split", "any"])
+def test_workers_save_each_element_once(cluster, tmp_path, order):
+    job = save(Dataset.range(COUNT).map(element), tmp_path / "saved", cluster.target, order=order)
+    manifest = job.wait(120)
+
+    assert manifest.elements == COUNT
+    assert job.progress().total == COUNT
+    found = seen(tmp_path / "saved")
+    assert sorted(found) == list(range(COUNT))
+    assert order == "any" or found == list(range(COUNT))
+
+
+def test_a_reader_on_workers_reads_a_saved_dataset_by_chunks(cluster, tmp_path):
+    Dataset.range(COUNT).save(tmp_path / "saved", chunk_bytes=1000)
+    loaded = Dataset.load(tmp_path / "saved")
+    far = loaded.distribute("distributed_epoch", cluster.target)
+    one = loaded.global_shuffle(seed=3).distribute(
+        "distributed_epoch", cluster.target, ordered=True
+    )
+
+    assert sorted(map(int, far)) == list(range(COUNT))
+    assert list(map(int, one)) == list(map(int, loaded.global_shuffle(seed=3)))
+
+
+def test_a_save_is_read_while_workers_write_it(cluster, tmp_path):
+    dataset = Dataset.range(COUNT).map(element)
+    job = save(dataset, tmp_path / "saved", cluster.target, chunk_seconds=0.2)
+    followed = Dataset.load(tmp_path / "saved", wait=True, timeout=60)
+
+    assert [int(e["x"]) for e in followed] == list(range(COUNT))
+    assert job.wait(60).elements == COUNT
+
+
+def test_an_error_of_a_worker_ends_the_save_and_names_the_element(cluster, tmp_path):
+    def bad(x):
+        if x == 700:
+            raise ValueError("not this one")
+        return x
+
+    job = save(Dataset.range(COUNT).map(bad), tmp_path / "saved", cluster.target)
+
+    with pytest.raises(TransformError, match="not this one"):
+        job.wait(60)
+    assert job.progress().stage == "failed"
+
+
+def test_a_pipeline_without_one_order_says_so_at_once(cluster, tmp_path):
+    shuffled = Dataset.range(9).shuffle(9)
+    with pytest.raises(DatasetError, match=r"ordered=True: shuffle keeps") as caught:
+        save(shuffled, tmp_path / "saved", cluster.target)
+    assert 'save: order="any" saves the elements as they come' in caught.value.__notes__
+    assert not (tmp_path / "saved").exists()
+
+    assert save(shuffled, tmp_path / "saved", cluster.target, order="any").wait(60).elements == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["split", "any"])
+def test_workers_and_the_saving_process_are_killed_and_each_element_is_saved_once(
+    another, tmp_path, order
+):
+    path, script = tmp_path / "saved", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    with another(workers=3) as cluster:
+        command = [sys.executable, str(script), str(path), cluster.target, order]
+        for victim in ("worker", "saver", "both"):
+            before = elements_of(path)
+            process = subprocess.Popen(command)
+            wait_until(lambda before=before: elements_of(path) > before, 60)
+            if victim != "saver":
+                cluster.workers[0].kill()
+            if victim != "worker":
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+            else:
+                wait_until(lambda before=elements_of(path): elements_of(path) > before, 60)
+                process.kill()
+                process.wait()
+        subprocess.run(command, check=True, timeout=120)
+
+    found = seen(path)
+    assert sorted(found) == list(range(COUNT))
+    assert order == "any" or found == list(range(COUNT))
+    assert list((path / "_penstock" / "new").iterdir()) == []
+
+
+SCRIPT = """
+import sys, time
+from penstock import Dataset
+from penstock.service import save
+
+COUNT = 1500
+
+def element(x):
+    time.sleep(0.002)
+    return {"x": x, "text": str(x)}
+
+path, target, order = sys.argv[1:]
+dataset = Dataset.range(COUNT).map(element)
+save(dataset, path, target, chunk_bytes=200, order=order).wait(100)
+"""
+
+
+def test_workers_save_into_an_object_store(monkeypatch, another):
+    with served() as bucket:
+        for name, value in (
+            ("AWS_ENDPOINT_URL", bucket.url),
+            ("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID"),
+            ("AWS_SECRET_ACCESS_KEY", "very-secret-key"),
+            ("AWS_REGION", "us-east-1"),
+        ):
+            monkeypatch.setenv(name, value)
+        bucket.write_fault = lambda number: {3: "503", 5: "lost", 8: "lost"}.get(number, "")
+        with another(workers=2) as cluster:
+            path = "s3://data/saved"
+            save(Dataset.range(COUNT), path, cluster.target, chunk_bytes=2000).wait(60)
+            far = Dataset.load(path).distribute("distributed_epoch", cluster.target)
+
+            assert sorted(map(int, far)) == list(range(COUNT))
+        assert not [name for name in bucket.objects if "/new/" in name]

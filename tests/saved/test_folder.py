@@ -1,0 +1,81 @@
+import errno
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DatasetError
+from penstock.saved.folder import folder_of
+
+
+def test_a_file_is_there_whole_once_it_is_written(folder):
+    assert folder.read("a/b") is None
+    assert not folder.holds_anything()
+
+    folder.write("a/b", b"one")
+    folder.write("a/b", memoryview(b"two"))
+
+    assert folder.read("a/b") == b"two"
+    assert folder.names("a") == ["b"]
+    assert folder.holds_anything()
+
+
+def test_one_of_many_who_create_a_file_succeeds(folder):
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda i: folder.create("v1", b"%d" % i), range(8)))
+
+    assert made.count(True) == 1
+    assert folder.read("v1") == b"%d" % made.index(True)
+    assert folder.names("") == ["v1"]
+
+
+def test_a_file_moves_onto_another_and_can_be_deleted_twice(folder):
+    folder.write("new/x", b"x")
+    folder.write("data/0", b"old")
+
+    folder.move("new/x", "data/0")
+    assert folder.read("data/0") == b"x"
+    assert folder.names("new") == []
+
+    folder.delete("data/0")
+    folder.delete("data/0")
+    assert folder.names("data") == []
+
+
+def test_a_request_whose_answer_was_lost_still_created_the_file(bucket):
+    folder = folder_of("save", "s3://data/some")
+    bucket.write_fault = lambda number: "lost" if number == 0 else ""
+
+    assert folder.create("v1", b"mine")
+    assert not folder.create("v1", b"theirs")
+
+
+def test_a_store_that_refuses_for_a_while_is_asked_again(bucket):
+    folder = folder_of("save", "s3://data/some")
+    bucket.write_fault = lambda number: "503" if number < 2 else ""
+
+    folder.write("x", b"x")
+
+    assert folder.read("x") == b"x"
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    folder = folder_of("save", str(tmp_path))
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        folder.write("data/0", b"x" * 100)
+
+    assert list(Path(tmp_path, "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["http://host/x", "memory://x", "ftp://host/x"])
+def test_a_store_without_atomic_creation_is_refused(path):
+    with pytest.raises(
+        DatasetError, match=r"can create a file only if there is none: give a local"
+    ):
+        folder_of("save", path)
