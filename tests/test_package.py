@@ -117,10 +117,13 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
             [
                 "SHARD_HINT",
                 "CrossTrainerCache",
+                "SaveJob",
+                "SaveProgress",
                 "ShardingPolicy",
                 "distribute",
                 "from_dataset_id",
                 "register_dataset",
+                "save",
                 "save_job",
                 "set_weights",
             ],

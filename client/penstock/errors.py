@@ -79,10 +79,7 @@ class PenstockError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]  # it is an attribute, as all can be
-        """The lines that a traceback shows below the message; the last says where to read more.
-
-        Not in the message itself: that goes into messages of others, which then had it twice.
-        """
+        """The lines that a traceback shows below the message; the last says where to read more."""
         address = self.address
         return [*self.__dict__.get("_added", ()), *([f"see {address}"] if address else [])]
 
@@ -365,11 +362,7 @@ class WaitedTooLong(Unavailable, TimeoutError):
 
 
 class ConsumerLost(Unavailable):
-    """A consumer of coordinated reads is lost or never started, so a round cannot be released.
-
-    It ends a wait, not the iteration: when that consumer returns, the next call continues with the
-    same round.
-    """
+    """A consumer that a round needs is lost or never started; the next call waits for it again."""
 
 
 class InternalError(PenstockError, RuntimeError):

@@ -60,7 +60,11 @@ def save(
         dataset: what to save. It has no `distribute`.
         path: the folder, as for `Dataset.save`. All workers and this process reach it by this name.
         service: the dispatcher's address, as for `distribute`.
-        format, compression, chunk_bytes, chunk_seconds, overwrite: as for `Dataset.save`.
+        format: as for `Dataset.save`, and so are the next four.
+        compression: ``"zstd"``, ``"lz4"`` or None.
+        chunk_bytes: about how many bytes of elements a chunk has.
+        chunk_seconds: after how many seconds a chunk ends that has fewer.
+        overwrite: whether to replace another dataset in the folder.
         order: ``"split"``: the elements are in the one order that ``ordered=True`` has, whatever
             the workers. ``"any"``: first come, for pipelines that have no one order.
         timeout: seconds for which the dispatcher or all workers may be absent.

@@ -12,7 +12,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import Versions
+from penstock.saved.manifest import SavedVersions
 from penstock.service import save
 from tests.storage.stand_in import served
 from tests.waiting import wait_until
@@ -32,7 +32,7 @@ def seen(path):
 
 
 def elements_of(path):
-    found = Versions("load", folder_of("load", str(path))).latest()
+    found = SavedVersions("load", folder_of("load", str(path))).latest()
     return found.manifest.elements if found else 0
 
 

@@ -270,9 +270,9 @@ def test_a_process_that_was_killed_goes_on(path, tmp_path):
 
 
 def _elements(path):
-    from penstock.saved.manifest import Versions
+    from penstock.saved.manifest import SavedVersions
 
-    found = Versions("load", folder_of("load", str(path))).latest()
+    found = SavedVersions("load", folder_of("load", str(path))).latest()
     return found.manifest.elements if found else 0
 
 

@@ -4,7 +4,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, VersionMismatch
 from penstock.saved.chunks import ChunkContents
-from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, Versions
+from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, SavedVersions
 from penstock.serialization.fingerprint import outline
 
 
@@ -29,7 +29,7 @@ def committed(versions, version, number):
 
 
 def test_each_version_has_the_chunks_before_it(folder, first):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     last = committed(versions, first, 9)
 
     assert versions.latest() == last
@@ -38,7 +38,7 @@ def test_each_version_has_the_chunks_before_it(folder, first):
 
 
 def test_long_saves_write_the_whole_list_now_and_then(folder, first):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     last = committed(versions, first, 130)
     sizes = [len(folder.read(f"_penstock/v{n:08}.json")) for n in (63, 64, 65, 128, 130)]
 
@@ -49,7 +49,7 @@ def test_long_saves_write_the_whole_list_now_and_then(folder, first):
 
 
 def test_a_version_is_committed_once(folder, first):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     versions.commit(first)
 
     assert versions.commit(first.following((chunk(1),)))
@@ -58,7 +58,7 @@ def test_a_version_is_committed_once(folder, first):
 
 
 def test_whoever_follows_finds_the_next_versions_without_a_listing(folder, first, monkeypatch):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     known = committed(versions, first, 3)
     last = known.following((chunk(1),), stage=SaveStage.COMPLETE)
     versions.commit(last)
@@ -69,7 +69,7 @@ def test_whoever_follows_finds_the_next_versions_without_a_listing(folder, first
 
 
 def test_a_listing_that_lags_behind_hides_no_version(folder, first, monkeypatch):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     last = committed(versions, first, 5)
     monkeypatch.setattr(folder, "names", lambda _: ["v00000002.json", "other", "vx.json"])
 
@@ -77,7 +77,7 @@ def test_a_listing_that_lags_behind_hides_no_version(folder, first, monkeypatch)
 
 
 def test_versions_that_cannot_be_read_are_errors(folder, first):
-    versions = Versions("load", folder)
+    versions = SavedVersions("load", folder)
     assert versions.latest() is None
     with pytest.raises(MissingFile, match="has no version 3: leave out at="):
         versions.read(3)

@@ -1,6 +1,7 @@
 """Every operator travels, but for those that exist only in a run."""
 
 import os
+import tempfile
 
 import numpy as np
 import pytest
@@ -32,6 +33,9 @@ def build(op, *inputs, **params):
 
 
 NUMBERS = Dataset.range(20)
+SAVED = tempfile.TemporaryDirectory()
+"""A saved dataset without elements."""
+Dataset.range(0).save(SAVED.name)
 EVERY_OPERATOR = {
     "range": build("range", 3, 9, 2),
     "from_tensors": build("from_tensors", {"a": np.arange(3), "b": ("x", 1.5, b"y")}),
@@ -86,6 +90,13 @@ EVERY_OPERATOR = {
     "parquet": build("parquet", literally(()), ("a",), {"a": 1}, [("a", ">", 3)], 4),
     "arrow": build("arrow", literally(()), ("a",), {"a": 1}),
     "array_records": build("array_records", literally(())),
+    "load": build("load", (), SAVED.name, 2),
+    "follow": build("follow", SAVED.name, 9.0),
+    "write_chunks": build(
+        "map",
+        build("write_chunks", NUMBERS, f"{SAVED.name}/other", None, 1, 9.0),
+        lambda chunk, row, told: row,
+    ),
     "mds": build("mds", literally(()), {"a.mds": (("n",), ("int",), (8,), 2, (("sha1", "a"),))}),
     "csv": build(
         "csv",

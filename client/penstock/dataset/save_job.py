@@ -13,7 +13,7 @@ from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, Versions
+from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, SavedVersions
 from penstock.saved.recording import Recording, position_of
 from penstock.serialization.fingerprint import explain_difference, outline
 
@@ -45,7 +45,7 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
     if node.cardinality == INFINITE:
         raise DatasetError("save: the dataset is infinite: take a part of it, as take(1_000_000)")
     folder, pipeline = folder_of("save", path), outline(node)
-    versions = Versions("save", folder)
+    versions = SavedVersions("save", folder)
     fresh = Manifest(version=1, outline=pipeline, options=options)
     latest = versions.latest()
     if latest is None:
@@ -87,7 +87,20 @@ class SaveJob:
     It ends when all elements are written, at an error, or when it is cancelled. If the process
     dies, the same call continues the save after its last version.
 
-    `penstock.service.save` makes them.
+    `penstock.service.save` returns one.
+
+    Args:
+        receipts: what gives the receipts of elements that are written.
+        path: the folder.
+        version: the version after which saving goes on.
+        total: how many elements there will be; negative if that is not known.
+
+    >>> from penstock.service import save
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=1) as cluster:
+    ...     job = save(Dataset.range(100), "hundred", cluster.target)
+    ...     job.wait(60).stage, job.progress().elements
+    (<SaveStage.COMPLETE: 'complete'>, 100)
     """
 
     def __init__(self, receipts: Node, path: str, version: SavedVersion, total: int) -> None:
@@ -143,6 +156,12 @@ class SaveJob:
             WaitedTooLong: after *timeout*.
             SaveIncomplete: when it was cancelled.
             PenstockError: the error at which it stopped.
+
+        >>> from penstock.service import save
+        >>> from penstock_cluster import LocalCluster
+        >>> with LocalCluster(workers=1) as cluster:
+        ...     save(Dataset.range(9), "nine", cluster.target).wait(60).elements
+        9
         """
         if self.is_running:
             self._thread.join(timeout)

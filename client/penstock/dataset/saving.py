@@ -18,7 +18,7 @@ from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersion, SaveOptions, SaveStage, Versions, chunk_name
+from penstock.saved.manifest import SavedVersion, SaveOptions, SaveStage, SavedVersions, chunk_name
 
 COMPRESSIONS = ("lz4", "zstd")
 FORMATS = ("arrow",)
@@ -105,7 +105,7 @@ class Saving(DatasetBase):
         """
         needed("pyarrow", "Dataset.load")
         (folder,) = _folder("load", path)
-        versions = Versions("load", folder_of("load", folder))
+        versions = SavedVersions("load", folder_of("load", folder))
         if wait:
             if at is not None:
                 raise DatasetError("load: at= reads one version, and wait=True follows new ones")

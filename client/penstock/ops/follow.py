@@ -20,7 +20,7 @@ from penstock.ops.load import ChunkReader
 from penstock.saved.chunk_reader import ChunkFile
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import SavedVersion, SaveStage, Versions, chunk_name
+from penstock.saved.manifest import SavedVersion, SaveStage, SavedVersions, chunk_name
 
 _LOOK = 0.05
 """Seconds between two looks for a new version."""
@@ -43,7 +43,7 @@ class _FollowIterator(RowsIterator):
     def __init__(self, node: Follow, state: State) -> None:
         self._node = node
         self._folder = folder_of("load", node.path)
-        self._versions = Versions("load", self._folder)
+        self._versions = SavedVersions("load", self._folder)
         self._version: SavedVersion | None = None
         chunk, group, row = state or (0, *START)
         self._chunk: int = chunk

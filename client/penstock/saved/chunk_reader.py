@@ -15,14 +15,14 @@ from penstock.saved import arrow_columns
 from penstock.saved.chunks import ChunkContents, Group, checksum
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import SavedVersion, Versions
+from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.stored_file import CHUNK
 
 
 @lru_cache(maxsize=16)
 def version_of(path: str, version: int) -> SavedVersion:
-    """Return a *version* of the saved dataset at *path*. Versions do not change."""
-    return Versions("load", folder_of("load", path)).read(version)
+    """Return a *version* of the saved dataset at *path*. SavedVersions do not change."""
+    return SavedVersions("load", folder_of("load", path)).read(version)
 
 
 class DamagedError(ValueError):

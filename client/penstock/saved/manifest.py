@@ -117,7 +117,7 @@ class SavedVersion(msgspec.Struct, frozen=True):
         return SavedVersion(manifest, every)
 
 
-class Versions:
+class SavedVersions:
     """The versions of the saved dataset in *folder*."""
 
     def __init__(self, op: str, folder: SaveFolder) -> None:

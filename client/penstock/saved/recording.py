@@ -23,7 +23,7 @@ from penstock.saved.manifest import (
     NEW,
     SavedVersion,
     SaveStage,
-    Versions,
+    SavedVersions,
     chunk_name,
 )
 from penstock.saved.receipts import ChunkTold, new_name
@@ -73,7 +73,7 @@ class Recording:
         self.version = version
         """The last one that is committed."""
         self._folder, self._clock = folder, clock
-        self._versions = Versions("save", folder)
+        self._versions = SavedVersions("save", folder)
         ordered = version.manifest.options.order == "split"
         self._taken = TakenRows(ordered=ordered, going_on=position_of(version).going_on)
         self._began = self._committed = clock()
