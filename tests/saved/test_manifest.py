@@ -4,7 +4,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, VersionMismatch
 from penstock.saved.chunks import ChunkContents
-from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, SavedVersions
+from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions, SaveStage
 from penstock.serialization.fingerprint import outline
 
 

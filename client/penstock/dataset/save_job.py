@@ -13,7 +13,7 @@ from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import Manifest, SavedVersion, SaveOptions, SaveStage, SavedVersions
+from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions, SaveStage
 from penstock.saved.recording import Recording, position_of
 from penstock.serialization.fingerprint import explain_difference, outline
 

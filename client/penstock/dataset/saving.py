@@ -18,7 +18,7 @@ from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersion, SaveOptions, SaveStage, SavedVersions, chunk_name
+from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage, chunk_name
 
 COMPRESSIONS = ("lz4", "zstd")
 FORMATS = ("arrow",)

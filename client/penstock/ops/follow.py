@@ -20,7 +20,7 @@ from penstock.ops.load import ChunkReader
 from penstock.saved.chunk_reader import ChunkFile
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import SavedVersion, SaveStage, SavedVersions, chunk_name
+from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage, chunk_name
 
 _LOOK = 0.05
 """Seconds between two looks for a new version."""

@@ -22,8 +22,8 @@ from penstock.saved.manifest import (
     DATA,
     NEW,
     SavedVersion,
-    SaveStage,
     SavedVersions,
+    SaveStage,
     chunk_name,
 )
 from penstock.saved.receipts import ChunkTold, new_name
