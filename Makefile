@@ -18,11 +18,12 @@ help:  ## say what each target does
 of-another-python:
 	@echo "make: $(VENV) is of Python $(FOUND), not of $(MINOR): remove it, or set VENV=... to another folder" >&2; exit 1
 
+# Python compiles a module when a process first imports it. Most of what is installed is never imported.
 $(READY): pyproject.toml $(if $(filter-out $(MINOR),$(FOUND)),of-another-python)
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: set PYTHON=... to a Python of 3.11 or newer" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --no-compile --editable . --group dev
 	@touch $@
 
 demo: $(READY)  ## train a small language model through two workers, for real

@@ -8,7 +8,7 @@ from collections import namedtuple
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ElementTooLarge, VersionMismatch
@@ -37,7 +37,6 @@ def test_named_tuples_with_renamed_fields_travel():
     check([odd(np.int8(1), "x", b"y")])
 
 
-@settings(max_examples=60)
 @given(
     nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=3)),
     st.data(),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.frames.frame import unpack
@@ -11,14 +11,12 @@ from tests.frames.packing import arrays_of, check, pack, there_and_back
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
 @given(nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=5)))
 def test_elements_of_one_structure_come_back_as_they_were(block):
     check(block)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
 @given(
     st.lists(nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=3)), max_size=3),
     st.integers(1, 200),
@@ -28,7 +26,6 @@ def test_elements_of_any_structure_come_back_as_they_were_under_any_limit(blocks
     check([e for block in blocks for e in block], limit_bytes=nbytes, limit_count=count)
 
 
-@settings(max_examples=50)
 @given(nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=4)))
 def test_writable_elements_are_equal_and_share_nothing_with_the_payload(block):
     for layout, payload in pack(block):

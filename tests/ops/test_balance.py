@@ -28,7 +28,7 @@ def test_rounds_are_those_of_a_slow_model_from_every_state(check_states, consume
     )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     costs=st.lists(st.integers(0, 9), max_size=60),
     consumers=st.integers(1, 8),

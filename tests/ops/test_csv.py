@@ -331,7 +331,6 @@ FIELD = st.text(st.sampled_from('ab1,;" \n\rü'), max_size=5)
 
 
 @settings(
-    max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.tuples(FIELD, FIELD), max_size=8), st.sampled_from([3, 7, 1 << 16]))

@@ -36,7 +36,6 @@ def test_packs_are_those_of_a_slow_model_from_every_state(check_states, method, 
 
 
 @settings(
-    max_examples=150,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(

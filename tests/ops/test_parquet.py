@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
@@ -226,7 +226,6 @@ def tables(draw):
 
 
 @given(tables(), st.integers(1, 50), st.sampled_from(["none", "snappy", "zstd", "gzip", "brotli"]))
-@settings(max_examples=60, deadline=None)
 def test_any_table_is_read_as_pyarrow_reads_it(tmp_path_factory, table, group, compression):
     folder = tmp_path_factory.mktemp("table")
     pq.write_table(table, folder / "f", row_group_size=group, compression=compression)

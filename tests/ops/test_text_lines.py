@@ -48,7 +48,6 @@ def test_lines_lose_their_ends_and_nothing_else(check_states, tmp_path, data):
 
 
 @settings(
-    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(

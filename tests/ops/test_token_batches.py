@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
@@ -21,7 +21,6 @@ def test_batches_are_those_of_a_slow_model_from_every_state(check_states):
     )
 
 
-@settings(max_examples=100)
 @given(lengths=st.lists(st.integers(0, 12), max_size=40), more=st.integers(0, 9))
 def test_any_sequences_come_once_in_their_order_in_batches_that_are_small_enough(lengths, more):
     most = max([1, *lengths]) + more

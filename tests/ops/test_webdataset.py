@@ -125,7 +125,7 @@ NAMES = st.text("ab/.é_", min_size=1, max_size=300).filter(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(NAMES, st.binary(max_size=1100)), max_size=6),
     st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),

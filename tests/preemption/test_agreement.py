@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import Refused
@@ -256,7 +256,6 @@ events = st.lists(
 )
 
 
-@settings(max_examples=120)
 @given(events, st.integers(1, 4), st.booleans())
 def test_all_that_live_stop_at_one_step_and_none_is_ever_beyond(script, number, quick):
     meeting, now = Meeting(), 0.0
@@ -325,7 +324,6 @@ def test_all_that_live_stop_at_one_step_and_none_is_ever_beyond(script, number, 
     assert all(one.steps == one.stopped for one in trainers if one.stopped)
 
 
-@settings(max_examples=120)
 @given(events, st.integers(1, 4))
 def test_one_that_goes_on_alone_stops_with_the_others_or_is_refused(script, number):
     meeting, now = Meeting(), 0.0

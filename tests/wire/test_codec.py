@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, PenstockError, VersionMismatch
@@ -92,7 +92,6 @@ def forms():
     ("kind", "codec"), forms(), ids=lambda it: getattr(it, "__name__", "union")
 )
 def test_every_message_comes_back_as_it_was(kind, codec):
-    @settings(max_examples=40)
     @given(values(kind))
     def there_and_back(value):
         back = codec.decode(codec.encode(value))

@@ -8,6 +8,7 @@ from tests.dispatcher.core.random_cached import RandomCached
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(100)
+blocks = pytest.mark.parametrize("first", range(0, 100, 20))
 
 
 @cache
@@ -20,8 +21,8 @@ def settled(seed):
     return world
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.quick(1)
+@blocks
 def test_each_trainer_comes_to_its_end_and_all_laws_hold(first):
     for seed in range(first, first + 20):
         assert all(reader.finished for reader in settled(seed).readers.values()), f"seed {seed}"
@@ -53,14 +54,17 @@ def test_where_no_worker_died_the_account_is_exact():
     assert tried > 10
 
 
-def test_a_replay_is_the_state_whenever_the_dispatcher_dies():
-    assert sum(settled(seed).restarts for seed in SEEDS) > 100
-    for seed in SEEDS:
+@pytest.mark.quick(1)
+@blocks
+def test_a_replay_is_the_state_whenever_the_dispatcher_dies(first):
+    seeds = range(first, first + 20)
+    assert sum(settled(seed).restarts for seed in seeds) > 10
+    for seed in seeds:
         settled(seed).restart()
 
 
 def test_passes_end_when_their_trainers_are_gone():
-    for seed in SEEDS[:30]:
+    for seed in SEEDS[:20]:
         world = settled(seed)
         first = world.record
         for reader in list(world.readers.values()):
@@ -75,11 +79,13 @@ def test_passes_end_when_their_trainers_are_gone():
         world.restart()
 
 
-def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read():
-    for seed in SEEDS:
+@pytest.mark.quick(1)
+@blocks
+def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read(first):
+    for seed in range(first, first + 20):
         assert_replay_is_equal(settled(seed))
 
 
 def test_facts_of_cached_jobs_can_be_written_and_read():
-    seen = written_and_read(map(settled, SEEDS[:30]))
+    seen = written_and_read(map(settled, SEEDS[:20]))
     assert {"TrainerDone", "TrainersReported", "ReaderRemoved", "AttemptStarted"} <= seen

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import StateError
@@ -349,7 +349,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(STEPS, st.sampled_from(["repeat", "first", "all", "drop"]), st.integers(1, 3))
 def test_what_tasks_are_granted_is_what_the_recorded_stages_say(steps, stop, workers):
     job = Mixed(outline(sizes=(40, 60), stop=stop, length=150), workers)

@@ -1,7 +1,7 @@
 """The tasks of an ordered job: one a split, in the order of the splits, few ahead of readers."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.control import UnreachableWorker
@@ -231,7 +231,6 @@ ACTS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
 @given(ACTS, st.integers(0, 400), st.integers(1, 3), st.sampled_from([0, 1, 10]))
 def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, units, count, grid):
     world, most = World(units, count, grid=grid), 0

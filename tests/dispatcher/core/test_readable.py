@@ -1,7 +1,7 @@
 """Workers that readers may not read: who gets tasks, what moves, and what is said."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DatasetError
@@ -203,7 +203,6 @@ NAMES = st.sampled_from(["u", "v", "w"])
         max_size=20,
     ),
 )
-@settings(max_examples=60)
 def test_what_runs_is_read_or_nobody_reads_anything_and_that_is_said(target, inside, steps):
     life, workers, readers = Life(), {}, {}
     life.open(target)

@@ -10,6 +10,7 @@ from tests.dispatcher.core.random_rounds import RandomRounds
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(120)
+blocks = pytest.mark.parametrize("first", range(0, 120, 20))
 
 
 @cache
@@ -23,7 +24,7 @@ def settled(seed):
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@blocks
 def test_each_pass_ends_and_all_its_laws_hold(first):
     for seed in range(first, first + 20):
         assert settled(seed).record.finished, f"seed {seed}"
@@ -55,9 +56,11 @@ def test_each_group_of_each_task_is_a_round_once():
             assert world.log.count(task) == total // world.count + short, f"seed {seed}"
 
 
-def test_tasks_take_turns_in_an_order_that_is_to_be_the_same_each_time():
+@pytest.mark.quick(1)
+@blocks
+def test_tasks_take_turns_in_an_order_that_is_to_be_the_same_each_time(first):
     tried = 0
-    for seed in SEEDS:
+    for seed in range(first, first + 20):
         world = settled(seed)
         if not world.parameters["ordered"]:
             continue
@@ -71,11 +74,13 @@ def test_tasks_take_turns_in_an_order_that_is_to_be_the_same_each_time():
                     left[task] -= 1
         assert world.log == expected, f"seed {seed}"
         tried += len(created) > 1 and len(expected) > 4
-    assert tried > 5
+    assert tried
 
 
-def test_the_account_of_a_pass_balances():
-    for seed in SEEDS:
+@pytest.mark.quick(1)
+@blocks
+def test_the_account_of_a_pass_balances(first):
+    for seed in range(first, first + 20):
         world = settled(seed)
         (known,) = world.core.stats(world.now).iterations
         assert known.account.acked == known.account.elements, f"seed {seed}"
@@ -84,8 +89,10 @@ def test_the_account_of_a_pass_balances():
             assert known.account.elements == world.elements
 
 
-def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read():
-    for seed in SEEDS:
+@pytest.mark.quick(1)
+@blocks
+def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read(first):
+    for seed in range(first, first + 20):
         assert_replay_is_equal(settled(seed))
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.control import (
@@ -244,7 +244,6 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=20))
 def test_no_job_has_more_than_its_share_for_long_and_none_has_nothing(events):
     world = World()

@@ -18,6 +18,7 @@ from tests.dispatcher.core.random_cluster import run_world
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(120)
+blocks = pytest.mark.parametrize("first", range(0, 120, 20))
 
 
 @cache
@@ -28,8 +29,8 @@ def settled(seed):
     return world
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.quick(1)
+@blocks
 def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
     for seed in range(first, first + 20):
         check_splits(settled(seed))
@@ -194,8 +195,10 @@ def test_facts_are_plain_values():
     assert seen == {kind.__name__ for kind in kinds} - elsewhere
 
 
-def test_nothing_happens_to_an_iteration_behind_its_end():
-    for seed in SEEDS:
+@pytest.mark.quick(1)
+@blocks
+def test_nothing_happens_to_an_iteration_behind_its_end(first):
+    for seed in range(first, first + 20):
         world = settled(seed)
         finished, owner = set(), {}
         for fact in world.facts:
@@ -246,7 +249,7 @@ def test_what_was_acked_of_a_named_job_is_not_delivered_again_in_silence(gc_dyna
 
 
 def test_ids_are_never_used_twice():
-    for seed in range(40):
+    for seed in range(20):
         world = settled(seed)
         ids = [
             fact.task

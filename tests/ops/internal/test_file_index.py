@@ -53,11 +53,14 @@ def in_order(numbers, seed):
 
 
 def test_elements_come_in_the_order_of_the_seed_from_every_state(kind, check_states, tmp_path):
-    kind.write(tmp_path / "f", range(25))
+    kind.write(tmp_path / "f", range(13))
     plain = list(kind.make(tmp_path / "f"))
 
     check_states(
-        lambda: kind.make(tmp_path / "f").global_shuffle(seed=3), in_order(plain, 3), max_state=200
+        lambda: kind.make(tmp_path / "f").global_shuffle(seed=3),
+        in_order(plain, 3),
+        blocks=(1, 3, 64),
+        max_state=200,
     )
 
 
@@ -73,7 +76,7 @@ def test_several_files_are_one_index(kind, tmp_path):
     assert dataset.cardinality() == 29
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 7])
+@pytest.mark.parametrize("tasks", [1, 7])
 def test_tasks_that_draw_positions_have_each_element_once(kind, tmp_path, tasks):
     kind.write(tmp_path / "f", range(60))
     dataset = kind.make(tmp_path / "f").global_shuffle(seed=5)

@@ -113,7 +113,7 @@ def read_so_far():
     return int(told[told.index("rchar:") + 1])
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(4)
 def test_a_local_file_in_two_parts_is_read_once(name, tmp_path):
     write_large(name, tmp_path / "f")
     size = (tmp_path / "f").stat().st_size
@@ -129,6 +129,7 @@ def test_a_local_file_in_two_parts_is_read_once(name, tmp_path):
     assert numbers == list(range(len(numbers)))
 
 
+@pytest.mark.quick(4)
 def test_a_remote_file_in_two_parts_is_read_once(name, bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(hedging, "FIRST_DELAY", 60.0)
     bucket.tag = lambda _: '"t"'  # an MD5 of all for each request takes long

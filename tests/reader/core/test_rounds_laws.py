@@ -25,7 +25,7 @@ def rounds_of(loop):
     return [(task, group) for task, group, _ in loop.got]
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(5))
 def test_in_peace_each_consumer_gets_all_rounds_in_order_from_one_attempt(block):
     for seed in range(block * 20, block * 20 + 20):
@@ -38,7 +38,7 @@ def test_in_peace_each_consumer_gets_all_rounds_in_order_from_one_attempt(block)
             assert loop.core.finished, seed
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(10))
 def test_whatever_breaks_each_process_gets_the_rounds_from_its_first_on_in_order(block):
     for seed in range(1000 + block * 20, 1000 + block * 20 + 20):

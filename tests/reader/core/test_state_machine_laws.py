@@ -8,6 +8,7 @@ import pytest
 from penstock.reader.core.limits import FrameLimit
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("block", range(10))
 def test_in_peace_each_element_is_handed_out_once_whatever_the_order_of_messages(world, block):
     for seed in range(block * 8, block * 8 + 8):
@@ -20,6 +21,7 @@ def test_in_peace_each_element_is_handed_out_once_whatever_the_order_of_messages
         assert set(got.values()) <= {1}, seed
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("block", range(10))
 def test_cut_streams_and_expired_readers_lose_nothing_and_repeat_what_is_in_doubt(world, block):
     for seed in range(1000 + block * 8, 1000 + block * 8 + 8):
@@ -34,6 +36,7 @@ def test_cut_streams_and_expired_readers_lose_nothing_and_repeat_what_is_in_doub
             assert len(innocent) <= 1, (seed, element)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("frames", [1, 2, 5])
 def test_a_limit_in_frames_holds_and_everything_still_arrives(world, frames):
     for seed in range(2000, 2025):
@@ -49,6 +52,7 @@ def test_a_limit_in_frames_holds_and_everything_still_arrives(world, frames):
         assert got == run.everything(), seed
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(5))
 def test_loops_that_wait_for_each_other_all_finish(world, block):
     for seed in range(4000 + block * 8, 4000 + block * 8 + 8):
@@ -76,6 +80,7 @@ def test_the_same_run_gives_the_same_result(world):
     assert runs[0].now == runs[1].now
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(5))
 def test_behind_operators_each_element_is_handed_out_once_in_peace(world, block):
     for seed in range(5000 + block * 8, 5000 + block * 8 + 8):
@@ -88,7 +93,7 @@ def test_behind_operators_each_element_is_handed_out_once_in_peace(world, block)
         assert set(got.values()) <= {1}, seed
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("block", range(10))
 def test_behind_operators_nothing_is_lost_and_only_in_doubt_elements_come_twice(world, block):
     for seed in range(6000 + block * 8, 6000 + block * 8 + 8):
@@ -104,7 +109,7 @@ def test_behind_operators_nothing_is_lost_and_only_in_doubt_elements_come_twice(
             assert sum(name not in run.expired for name in takers) <= 1, (seed, element)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(5))
 def test_loops_behind_operators_that_wait_for_each_other_all_finish(world, block):
     for seed in range(7000 + block * 8, 7000 + block * 8 + 8):
@@ -116,6 +121,7 @@ def test_loops_behind_operators_that_wait_for_each_other_all_finish(world, block
         assert got == run.everything(), seed
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("block", range(3))
 def test_what_operators_cut_into_pieces_comes_once_to_readers_in_good_standing(world, block):
     for seed in range(8000 + block * 8, 8000 + block * 8 + 8):
@@ -129,7 +135,7 @@ def test_what_operators_cut_into_pieces_comes_once_to_readers_in_good_standing(w
             assert sum(name not in run.expired for name in takers) <= 1, (seed, element)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("buffers", [False, True])
 @pytest.mark.parametrize("block", range(5))
 def test_a_save_holds_just_what_the_loops_have(world, block, buffers):

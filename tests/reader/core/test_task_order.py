@@ -1,7 +1,7 @@
 """In which order a reader hands out what comes of an ordered job's tasks."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import TransformError
@@ -197,7 +197,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
 @given(STEPS, st.lists(st.integers(0, 4), min_size=6, max_size=6))
 def test_whatever_comes_first_one_reader_gets_all_in_order(steps, sizes):
     reading = Reading()
