@@ -19,7 +19,7 @@ from chaos.proxy import Flow
 from chaos.run import run
 from chaos.weights import PIPELINE
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 PAST_A_WORKERS_LEASE = LEASE / 3 + 1.0
 
@@ -46,7 +46,6 @@ def test_a_worker_is_killed_in_mid_pass(play):
     play(Life(2, 2, (killed,)), mode=DYNAMIC, pipeline="shuffle-batch", elements=1400)
 
 
-@pytest.mark.slow
 def test_the_dispatcher_is_killed_in_mid_pass_and_begins_again(play):
     killed = Fault(0.3, Kind.KILL_DISPATCHER, lasts=0.2)
 
@@ -55,21 +54,18 @@ def test_the_dispatcher_is_killed_in_mid_pass_and_begins_again(play):
     assert outcome.redelivered == 0
 
 
-@pytest.mark.slow
 def test_a_reader_is_killed_and_another_takes_its_place(play):
     killed = Fault(0.3, Kind.KILL_READER, lasts=0.0)
 
     play(Life(2, 2, (killed,)), mode=DYNAMIC, pipeline="interleave", local="batch", elements=1200)
 
 
-@pytest.mark.slow
 def test_a_worker_stands_still_past_its_lease_and_goes_on(play):
     stopped = Fault(0.3, Kind.STOP_WORKER, lasts=PAST_A_WORKERS_LEASE)
 
     play(Life(2, 1, (stopped,)), mode=OFF, pipeline="shuffle", elements=600)
 
 
-@pytest.mark.slow
 def test_a_worker_is_cut_off_from_the_dispatcher_only(play):
     cut = Fault(
         0.2,
@@ -82,7 +78,6 @@ def test_a_worker_is_cut_off_from_the_dispatcher_only(play):
     play(Life(2, 2, (cut,)), mode=DYNAMIC, pipeline="batch", local="prefetch", elements=1400)
 
 
-@pytest.mark.slow
 def test_a_worker_is_told_to_leave_in_mid_pass_and_a_runner_was_refused_memory(play):
     greedy, told = Fault(0.1, Kind.GREEDY), Fault(0.3, Kind.DRAIN_WORKER)
 
@@ -91,7 +86,6 @@ def test_a_worker_is_told_to_leave_in_mid_pass_and_a_runner_was_refused_memory(p
     assert outcome.redelivered == 0
 
 
-@pytest.mark.slow
 def test_everything_is_killed_and_another_cluster_goes_on_from_a_saved_state(play):
     saved = Fault(0.3, Kind.SAVE)
     first, second = Life(2, 2, (saved,), until=0.5), Life(1, 1, fresh=True)
@@ -99,7 +93,6 @@ def test_everything_is_killed_and_another_cluster_goes_on_from_a_saved_state(pla
     play(first, second, mode=DYNAMIC, pipeline="shuffle-batch", local="shuffle", elements=1400)
 
 
-@pytest.mark.slow
 def test_all_consumers_are_killed_with_a_worker_and_go_on_at_a_round_they_agree_on(play):
     killed = [Fault(0.3, Kind.KILL_READER, lasts=0.0) for _ in range(2)]
     faults = (Fault(0.2, Kind.KILL_WORKER), *killed)
@@ -111,7 +104,6 @@ def test_all_consumers_are_killed_with_a_worker_and_go_on_at_a_round_they_agree_
     assert outcome.redelivered <= outcome.logged // 4
 
 
-@pytest.mark.slow
 def test_weights_change_and_the_dispatcher_and_a_worker_are_killed_before_they_are_used(play):
     changes = [Fault(at, Kind.SET_WEIGHTS, which) for which, at in enumerate((0.1, 0.3, 0.5))]
     killed = [Fault(0.1, Kind.KILL_DISPATCHER, lasts=0.2), Fault(0.3, Kind.KILL_WORKER, lasts=0.2)]
@@ -128,7 +120,6 @@ def test_weights_change_and_the_dispatcher_and_a_worker_are_killed_before_they_a
     assert outcome.changes > 0
 
 
-@pytest.mark.slow
 def test_a_trainer_is_killed_with_a_worker_and_comes_back_under_its_name(play):
     faults = (Fault(0.2, Kind.KILL_READER, 1, lasts=0.0), Fault(0.4, Kind.KILL_WORKER))
 

@@ -90,6 +90,7 @@ def went_on(values, more):
 
 
 @needs_promtool
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_alerts_say_what_went_wrong_and_nothing_else(tmp_path, name):
     scrapes = recorded(name)

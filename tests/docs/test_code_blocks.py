@@ -107,7 +107,7 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("page", "given"), params(clusters=True))
 def test_the_page_runs_with_a_cluster(page, given, clusters, mesh, run):
     clusters.close()
@@ -123,7 +123,7 @@ def test_the_page_runs_with_a_cluster(page, given, clusters, mesh, run):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("page", "given"), params(clusters=False))
 def test_the_page_runs_alone(page, given, run):
     ran = run(script(page, given))

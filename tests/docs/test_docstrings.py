@@ -85,7 +85,7 @@ def test_the_example_shows_what_happens(test, tmp_path, monkeypatch):
     check(test)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("test", [each for each in examples() if starts(each)])
 def test_the_example_of_services_shows_what_happens(test, tmp_path, monkeypatch, clusters):
     clusters.close()  # of two on one machine, one waits for the other

@@ -62,7 +62,7 @@ def test_two_workers_download_each_piece_once_and_the_second_epoch_comes_from_th
 ):
     whole = sum(map(len, store.objects.values()))
     with LocalCluster(workers=2, worker=caching(tmp_path)) as cluster:
-        for _ in range(3):
+        for _ in range(2):
             read(numbers, cluster)
             assert downloads(store, cluster) <= FILES
         held = status_of(cluster.workers[0].address)["file_cache"]["held"]
@@ -77,22 +77,18 @@ def test_runners_that_need_the_same_pieces_at_once_download_each_once(store, num
         assert downloads(store, cluster) <= len(set(store.ranges))
 
 
-def test_a_cluster_that_starts_later_finds_what_an_earlier_one_stored(store, numbers, tmp_path):
-    with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
-        read(numbers, cluster)
-    store.ranges.clear()
-    with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
-        read(numbers, cluster)
-    assert not store.ranges
-
-
-def test_workers_report_hits_and_misses(store, numbers, tmp_path):
+def test_workers_report_hits_and_misses_and_read_a_replaced_file_anew(store, numbers, tmp_path):
     with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
         for _ in range(2):
             read(numbers, cluster)
         counts = counted(cluster)
+        assert counts["nbytes"] == sum(map(len, store.objects.values()))
+        store.ranges.clear()
+        name = "data/0.jsonl"
+        store.objects[name] = store.objects[name].replace(b'"n": 5}', b'"n":  5}')
+        read(numbers, cluster)
     assert (counts["cache_hits"], counts["cache_misses"]) == (FILES, FILES)
-    assert counts["nbytes"] == sum(map(len, store.objects.values()))
+    assert {found for found, _ in store.ranges} == {name}
 
 
 def test_without_a_folder_each_epoch_reads_from_the_store(store, numbers, monkeypatch, tmp_path):
@@ -104,16 +100,6 @@ def test_without_a_folder_each_epoch_reads_from_the_store(store, numbers, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_a_replaced_file_is_read_anew_by_the_next_pass(store, numbers, tmp_path):
-    with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
-        read(numbers, cluster)
-        store.ranges.clear()
-        name = "data/0.jsonl"
-        store.objects[name] = store.objects[name].replace(b'"n": 5}', b'"n":  5}')
-        read(numbers, cluster)
-    assert {found for found, _ in store.ranges} == {name}
-
-
 def test_a_cache_with_room_for_no_piece_keeps_none(store, numbers, tmp_path):
     with LocalCluster(workers=1, worker=caching(tmp_path, file_cache_bytes=1)) as cluster:
         for _ in range(2):
@@ -122,7 +108,9 @@ def test_a_cache_with_room_for_no_piece_keeps_none(store, numbers, tmp_path):
     assert len(store.ranges) >= 2 * FILES
 
 
-def test_a_runner_killed_in_the_middle_of_a_download_costs_no_element(store, numbers, tmp_path):
+def test_a_killed_runner_costs_no_element_and_a_later_cluster_finds_all_files(
+    store, numbers, tmp_path
+):
     killed = []
     store.fault = lambda _: "" if killed else "late"
     with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
@@ -134,7 +122,8 @@ def test_a_runner_killed_in_the_middle_of_a_download_costs_no_element(store, num
                 os.kill(runner, signal.SIGKILL)
             found = Counter(int(element["n"]) for element in elements)
         assert found == Counter(range(FILES * COUNT))
-        store.ranges.clear()
+    store.ranges.clear()
+    with LocalCluster(workers=1, worker=caching(tmp_path)) as cluster:
         read(numbers, cluster)
     assert not store.ranges
 

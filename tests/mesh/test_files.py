@@ -16,7 +16,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import FileChanged, MissingFile
 
-COUNT = 3000
+COUNT = 2000
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ def divide(monkeypatch, nbytes):
     monkeypatch.setattr(NamedFiles, "units", lambda node: replace(units(node), part_bytes=nbytes))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("write", SOURCES[:4])
 def test_a_state_of_files_that_were_not_divided_continues(

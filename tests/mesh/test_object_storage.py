@@ -27,7 +27,9 @@ def bucket(monkeypatch):
         yield made
 
 
-def test_workers_read_objects_with_the_credentials_of_their_environment(bucket, another):
+def test_workers_read_objects_with_the_credentials_of_their_environment_and_name_none(
+    bucket, another
+):
     faults = {1: "503", 3: "cut"}
     bucket.fault = lambda number: faults.get(number, "")
     with another(workers=2) as cluster:
@@ -52,16 +54,8 @@ def test_workers_read_objects_with_the_credentials_of_their_environment(bucket, 
         assert sum(one["nbytes"] for one in counts) == sum(map(len, bucket.objects.values()))
         assert sum(one["slow_downs"] for one in counts) == 1
 
-
-def test_an_error_of_a_worker_says_what_the_store_said_and_no_credential(bucket, another):
-    bucket.fault = lambda _: "403"
-    with another(workers=1) as cluster:
-        far = Dataset.json_lines("s3://data/*.jsonl").distribute(
-            "distributed_epoch", cluster.target
-        )
-
-        with pytest.raises(TransformError, match="no permission: s3://data/0.jsonl") as caught:
+        bucket.fault = lambda _: "403"
+        with pytest.raises(TransformError, match=r"no permission: s3://data/\d.jsonl") as caught:
             list(far)
-
         assert "AccessDenied" in str(caught.value)
         assert "very-secret-key" not in str(caught.value)

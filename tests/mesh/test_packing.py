@@ -15,7 +15,7 @@ from penstock_cluster.cli.status import fetch
 from tests.mesh.drivers import each
 
 DYNAMIC = "distributed_epoch"
-DOCUMENTS, CAPACITY = 3000, 64
+DOCUMENTS, CAPACITY = 2000, 64
 
 
 def length(i):
@@ -39,7 +39,7 @@ def tokens(packs):
     return Counter(int(token) for pack in packs for token in pack["tokens"])
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("method", "capacity"),
     [
@@ -64,6 +64,7 @@ def test_a_document_is_packed_once_though_a_worker_is_killed(another, method, ca
     assert all(len(pack["tokens"]) <= capacity for pack in seen)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("split_long", ["cut", "error"])
 def test_packs_behind_distribute_have_each_document_once_through_saves_and_a_killed_worker(
     another, split_long
@@ -97,7 +98,7 @@ def in_one_order(documents, **how):
 
 def test_two_consumers_are_saved_and_three_continue_the_same_order_of_packs(another):
     how = {"capacity": CAPACITY, "buffer": 100}
-    wanted, documents = in_one_order(5000, **how), Dataset.range(5000).map(document)
+    wanted, documents = in_one_order(3000, **how), Dataset.range(3000).map(document)
 
     def readers(mesh, count):
         more = {"ordered": True, "num_consumers": count, "job_name": "packs"}

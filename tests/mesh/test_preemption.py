@@ -107,6 +107,7 @@ def trainers(clusters, tmp_path):
         found.close()
 
 
+@pytest.mark.slow
 def test_all_stop_at_one_step_and_three_go_on_where_two_were(trainers):
     trainers.start("a", "b")
     trainers.running["a"].send_signal(signal.SIGTERM)

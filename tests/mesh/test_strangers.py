@@ -167,7 +167,7 @@ def answered(place):
     return time.monotonic() - began
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "first", [b"", raw_http2.PREFACE + raw_http2.settings()], ids=["silent", "greeted"]
 )
