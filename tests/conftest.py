@@ -42,8 +42,17 @@ settings.register_profile("quick", settings.get_profile("any machine"), max_exam
 
 def pytest_configure(config):
     """Give laws fewer examples where slow tests are left out: `make test-all` tries them all."""
-    quick = "not slow" in config.option.markexpr
-    settings.load_profile("quick" if quick else "any machine")
+    settings.load_profile("quick" if _leaves_out_slow(config) else "any machine")
+
+
+def _leaves_out_slow(config):
+    return "not slow" in config.option.markexpr
+
+
+@pytest.fixture(scope="session")
+def quick(request):
+    """Whether slow tests are left out, so that deep tests may look at fewer places."""
+    return _leaves_out_slow(request.config)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own

@@ -83,6 +83,7 @@ def test_any_documents_continue_from_every_state(
     )
 
 
+@pytest.mark.slow
 def test_two_hundred_resume_points_give_the_same_tail():
     rng = np.random.default_rng(3)
     lengths = np.minimum(rng.lognormal(4, 1, 2000).astype(int), 700).tolist()

@@ -92,6 +92,7 @@ def killed_behind(file, length, writes):
     return loaded(file)
 
 
+@pytest.mark.slow
 def test_a_header_that_was_cut_short_as_the_log_began_anew_hides_nothing(file):
     log = file.with_name("journal.db-wal")
     with Store(file, power=False) as store:
