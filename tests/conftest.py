@@ -37,7 +37,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("any machine"), max_examples=30)
+settings.register_profile("quick", settings.get_profile("any machine"), max_examples=20)
 
 
 def pytest_configure(config):

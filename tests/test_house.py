@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("house")  # they share trees
+
 ROOT = Path(__file__).parents[1]
 
 PACKAGES = {

@@ -100,6 +100,7 @@ def test_without_a_folder_each_epoch_reads_from_the_store(store, numbers, monkey
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_cache_with_room_for_no_piece_keeps_none(store, numbers, tmp_path):
     with LocalCluster(workers=1, worker=caching(tmp_path, file_cache_bytes=1)) as cluster:
         for _ in range(2):
@@ -128,6 +129,7 @@ def test_a_killed_runner_costs_no_element_and_a_later_cluster_finds_all_files(
     assert not store.ranges
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_no_element_and_other_files_keep_their_room(store, numbers, tmp_path):
     with limits.small_disk(tmp_path / "disk") as mounted:
         if not mounted:

@@ -144,6 +144,7 @@ def test_tasks_without_an_order_give_the_elements_of_the_recorded_sequence(clust
     assert sorted(got) == sorted(expected([(0, (3, 1)), (begin, (0, 1))], 1500))
 
 
+@pytest.mark.slow
 def test_coordinated_rounds_give_the_elements_of_the_recorded_sequence(cluster, request):
     dataset, job = mixed().take(960), request.node.name
     two = [

@@ -67,6 +67,7 @@ def bucketed(target, **how):
     return d.bucket_by_sequence_length(lambda x: x % 7, [2, 4], [3, 2, 4])
 
 
+@pytest.mark.slow
 def test_one_reader_gets_each_bucket_as_it_would_have_come(cluster):
     dataset, seen, state = bucketed(cluster.target, ordered=True), [], None
     for _ in range(5):

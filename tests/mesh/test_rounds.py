@@ -74,7 +74,7 @@ def test_batches_of_one_length_reach_all_consumers_in_one_round(cluster):
     assert len(whole) > 0.95 * len(got[0])
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("behind", ["nothing", "batch", "prefetch", "map", "shuffle"])
 def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, behind):
     add = {

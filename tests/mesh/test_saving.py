@@ -216,6 +216,7 @@ def test_a_closed_iterator_ends_a_state_that_waits(cluster):
     right.close()
 
 
+@pytest.mark.slow
 def test_passes_are_counted_on_from_a_state(cluster):
     build = lambda: Dataset.range(40).distribute(
         "distributed_epoch", cluster.target, job_name="epochs on"
@@ -258,6 +259,7 @@ def test_repeat_goes_on_in_its_pass(cluster):
     assert Counter(seen + flat(build().iterator(state))) == dict.fromkeys(range(60), 3)
 
 
+@pytest.mark.slow
 def test_lockstep_loops_behind_operators_finish(cluster):
     build = lambda: (
         Dataset.range(300)
@@ -299,6 +301,7 @@ def test_a_state_that_the_dispatcher_refuses_leaves_the_iterator_where_it_is(clu
     assert sorted(got + numbers(it)) == list(range(600))
 
 
+@pytest.mark.slow
 def test_the_same_state_may_be_restored_again_and_again(cluster):
     name = "restored again and again"
     it = iter(Dataset.range(300).distribute("distributed_epoch", cluster.target, name))

@@ -85,6 +85,7 @@ def test_a_number_of_workers_and_a_death_among_them_change_nothing(another, one_
     assert got == alone
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("other", [8, None])
 def test_readers_of_one_job_agree_on_its_seed(cluster, other):
     name = f"agreed, not {other}"

@@ -18,7 +18,7 @@ def job(cluster, name, elements, payload=0):
     return dataset.distribute("distributed_epoch", cluster.target, job_name=name)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_reader_that_leaves_did_not_take_goes_to_the_others(cluster, seed):
     chance = Random(seed)

@@ -22,7 +22,7 @@ def windows(n, size, shift, stride, drop):
     return [window for window in cut if len(window) == size or not drop]
 
 
-@pytest.mark.quick(13)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize(
     ("size", "shift"), [(1, 1), (3, 3), (3, 1), (3, 2), (2, 5), (4, 7), (20, 1)]

@@ -13,6 +13,8 @@ from penstock.protocol.definition import Definition
 from penstock.serialization import pickling
 from tests.sent_definitions import closing_over, elements
 
+pytestmark = pytest.mark.xdist_group("travelled")  # they share processes
+
 PROJECT = {
     "own/__init__.py": "",
     "own/kinds.py": """

@@ -12,7 +12,7 @@ from simulation.__main__ import Kind
 from simulation.mixed_mesh import resume
 from simulation.plan import Plan
 
-CHUNK = 25
+CHUNK = 10
 
 
 def laws(kind, first, count=CHUNK):
@@ -37,7 +37,7 @@ SCHEDULES = dict.fromkeys(Kind, 150) | {Kind.PLAIN: 250, Kind.CACHE: 125}
 @pytest.mark.parametrize(
     ("kind", "first"),
     slow_but(
-        {Kind.PLAIN: 2, Kind.ROUNDS: 1, Kind.STRIDED: 1, Kind.MIXED: 1},
+        {Kind.PLAIN: 1, Kind.ROUNDS: 1, Kind.STRIDED: 1, Kind.MIXED: 1},
         [(kind, first) for kind, many in SCHEDULES.items() for first in range(0, many, CHUNK)],
     ),
 )
@@ -58,6 +58,7 @@ def test_a_schedule_that_once_broke_a_law_breaks_none(kind, seed):
     assert not kind.judge(seed)[0]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", Kind)
 def test_a_schedule_is_played_again_alike(kind):
     assert kind.judge(7) == kind.judge(7)
@@ -92,7 +93,7 @@ BROKEN = [(Kind.PLAIN, PLAIN, 150), (Kind.ROUNDS, ROUNDS, 100), (Kind.CACHE, CAC
 @pytest.mark.parametrize(
     ("kind", "rule", "first", "count"),
     slow_but(
-        {Kind.PLAIN: 3, Kind.ROUNDS: 1, Kind.CACHE: 1},
+        {Kind.PLAIN: 1, Kind.ROUNDS: 1},
         [(kind, *rule, count) for kind, rules, count in BROKEN for rule in rules.items()],
     ),
 )
@@ -122,6 +123,7 @@ ELSEWHERE = [
 ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("kind", "name", "wrong", "said"), ELSEWHERE, ids=range(5))
 def test_without_this_part_of_an_order_or_of_fixed_parts_a_law_breaks(
     kind, name, wrong, said, monkeypatch

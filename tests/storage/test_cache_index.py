@@ -84,6 +84,7 @@ def test_a_piece_that_is_larger_than_all_that_it_may_displace_displaces_nothing(
     assert set(cache.index.held()) == {"a", "b", "d"}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("before", "now"), [(100, 100), (1000, 50), (50, 1000)])
 def test_data_that_nothing_reads_any_more_makes_room(before, now):
     cache = Cache(60 * SIZE)

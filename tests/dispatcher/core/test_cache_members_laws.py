@@ -7,6 +7,8 @@ import pytest
 from tests.dispatcher.core.random_cached import RandomCached
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
+pytestmark = pytest.mark.xdist_group("laws of caches")  # they share worlds
+
 SEEDS = range(100)
 blocks = pytest.mark.parametrize("first", range(0, 100, 20))
 

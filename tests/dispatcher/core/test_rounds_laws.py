@@ -9,6 +9,8 @@ from penstock_dispatcher.core import facts as f
 from tests.dispatcher.core.random_rounds import RandomRounds
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
+pytestmark = pytest.mark.xdist_group("laws of rounds")  # they share worlds
+
 SEEDS = range(120)
 blocks = pytest.mark.parametrize("first", range(0, 120, 20))
 

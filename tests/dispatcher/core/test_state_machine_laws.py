@@ -17,6 +17,8 @@ from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.random_cluster import run_world
 from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
+pytestmark = pytest.mark.xdist_group("laws of the dispatcher")  # they share worlds
+
 SEEDS = range(120)
 blocks = pytest.mark.parametrize("first", range(0, 120, 20))
 

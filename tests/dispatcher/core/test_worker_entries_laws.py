@@ -9,6 +9,8 @@ from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.random_cluster import RandomCluster, run_world
 
+pytestmark = pytest.mark.xdist_group("laws of places")  # they share worlds
+
 blocks = pytest.mark.parametrize("first", range(0, 60, 20))
 
 

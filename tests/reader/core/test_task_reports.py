@@ -201,6 +201,7 @@ class Dispatcher:
         return seq, self.life
 
 
+@pytest.mark.quick(50)
 @pytest.mark.parametrize("seed", range(200))
 def test_whatever_is_lost_doubled_or_late_a_dispatcher_comes_to_know_all(seed):
     chance = random.Random(seed)

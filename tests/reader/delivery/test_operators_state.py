@@ -170,7 +170,7 @@ def test_operators_continue_through_one_restore_after_the_other(saving, name, st
     assert seen == whole
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("size", [1, 8, 50])
 @pytest.mark.parametrize("more", [[], [20, 21, 22, 23]])
 @pytest.mark.parametrize("fewer", [[], [7], [3, 19]])
