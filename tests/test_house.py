@@ -69,6 +69,7 @@ TRIED_THROUGH = {
     "penstock.saved.recording": "ops/test_load.py",
     "penstock.saved.arrow_columns": "saved/test_arrow_file.py",
     "penstock.saved.layout": "saved/test_arrow_file.py",
+    "penstock.saved.upkeep": "cluster/cli/test_saves.py",
     "penstock.dataset.sources": METHODS,
     "penstock.dataset.table_sources": METHODS,
     # What imports a framework is tried where there is one.

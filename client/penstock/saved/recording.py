@@ -19,8 +19,6 @@ from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import (
-    DATA,
-    NEW,
     SavedVersion,
     SavedVersions,
     SaveStage,
@@ -28,6 +26,7 @@ from penstock.saved.manifest import (
 )
 from penstock.saved.receipts import ChunkTold, new_name
 from penstock.saved.taken import Run, TakenRows
+from penstock.saved.upkeep import leftovers
 
 log = logging.getLogger("penstock")
 
@@ -169,13 +168,8 @@ class Recording:
 
     def _clean(self) -> None:
         """Delete what crashes have left."""
-        for name in self._folder.names(NEW):
-            self._folder.delete(f"{NEW}/{name}")
-        suffix, count = self.version.manifest.options.format, len(self.version.chunks)
-        there = {chunk_name(number, suffix) for number in range(count)}
-        for name in self._folder.names(DATA):
-            if f"{DATA}/{name}" not in there:
-                self._folder.delete(f"{DATA}/{name}")
+        for name in leftovers(self._folder, self.version):
+            self._folder.delete(name)
 
 
 def _unlike(layout: str, other: str) -> str:
