@@ -16,10 +16,12 @@ from functools import partial
 
 import numpy as np
 from contests import ROOT, python_of
-from measure import Figure, in_turn, show
+from measure import Figure, in_turn, measure, show
 from numpy.typing import NDArray
 
 from penstock import Dataset
+from penstock.engine.tallies import Tally
+from penstock.ops.internal.documents import Documents
 
 sys.path.insert(0, str(ROOT / "benchmarks/peers"))
 
@@ -102,6 +104,17 @@ def imbalance(ranks: int, documents: list[NDArray[np.int32]], *, balanced: bool)
     return float(rounds.max(1).sum() / rounds.mean(1).sum())
 
 
+def counting(documents: list[NDArray[np.int32]]) -> float:
+    """Return the part of a padded pack's processor time in which it is counted, in per cent."""
+    began = time.process_time()
+    packs = sum(1 for _ in Dataset.from_sequence(documents).pack(CAPACITY, field=None, pad=0))
+    packed = time.process_time()
+    counted = Documents("pack", None, 0, CAPACITY, Tally("tokens"))
+    for _ in range(packs):
+        counted.count_pack(CAPACITY)
+    return 100 * (time.process_time() - packed) / (packed - began)
+
+
 def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
     """Measure everything."""
     out: list[Figure] = []
@@ -125,6 +138,8 @@ def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
         ),
     ]
     out += in_turn(candidates, "µs", runs)
+    name = "processor time of a padded pack: counting tokens and padding"
+    out.append(measure(name, "%", partial(counting, documents), runs))
     unbalanced = steps(False, documents)
     for name, x in (("as they come", unbalanced), ("balanced", steps(True, documents))):
         ratio = None if name == "as they come" else x / unbalanced

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from tests.analysis.test_registered import read
 
 NAMES = ("web", "code", "books")
 SERVICE = "grpc://127.0.0.1:1"
@@ -133,6 +134,7 @@ def test_what_is_no_span_is_refused(steps):
             Dataset.mixture({"a": Dataset.range(5).shuffle(2)}, {"a": 1}),
             "depends on the task, because shuffle of 'a' has no index",
         ),
+        (read(Dataset.range(5)).batch(2), "'corpus' is not here: ask for steps where"),
         (mixture({"web": 1}, stop="drop"), "the mixture ends before step 1,000"),
     ],
 )

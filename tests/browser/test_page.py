@@ -296,6 +296,9 @@ def test_a_job_that_reads_a_mixture_has_the_wanted_and_the_real_shares_of_its_so
         table.wait_for()
         rows = [row.split("\t") for row in table.locator("tbody tr").all_inner_texts()]
         caption = table.locator("caption").inner_text()
+        changes = page.locator("table:has-text('from each change')").locator("tbody tr")
+        spans = [row.split("\t") for row in changes.all_inner_texts()]
+        figures = page.locator("section[aria-labelledby=made] p").all_inner_texts()
         unexplained = table.locator("th[scope=col]:not([title])").count()
 
     assert caption == "Mixture: tasks have the turns before 1,000"
@@ -303,6 +306,8 @@ def test_a_job_that_reads_a_mixture_has_the_wanted_and_the_real_shares_of_its_so
         ["web", "50 %", "700 (70 %)", "350 (70 %)", "0", "1,600"],
         ["code", "50 %", "300 (30 %)", "150 (30 %)", "0", "–"],
     ]
+    assert spans == [["0", "70 % / 70 %", "30 % / 30 %"], ["1,000", "50 % / –", "50 % / –"]]
+    assert figures == ["pack: 900,000 tokens; 4,500 tokens a second; 1.5 % padding"]
     assert unexplained == 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.analysis.registered import Registered
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
@@ -102,6 +103,11 @@ def _mixtures(node: Node, turns: int) -> Iterator[tuple[Mixture, int]]:
             "visitation: which dataset a turn of the mixture takes depends on the task, because "
             f"{node.obstacle}: look at the real shares in `penstock status` while it runs"
         )
+    if isinstance(node, Registered):
+        raise DatasetError(
+            f"visitation: the pipeline with the dataset_id {node.dataset_id!r} is not here: ask "
+            "for steps where it is registered"
+        )
     if node.on_workers is not None:
         yield from _mixtures(node.on_workers[0], turns * node.consumers)
         return
@@ -118,7 +124,7 @@ def _mixtures(node: Node, turns: int) -> Iterator[tuple[Mixture, int]]:
 
 def _has_mixture(node: Node) -> bool:
     return any(
-        isinstance(each, Mixture | MixedStreams)
+        isinstance(each, Mixture | MixedStreams | Registered)
         or (each.on_workers is not None and _has_mixture(each.on_workers[0]))
         for each in topological_order(node)
     )

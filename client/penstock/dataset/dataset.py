@@ -184,8 +184,9 @@ class Dataset(
 
         Args:
             steps: the first step and the end of a span of steps. The result then also has, for each
-                dataset of a `mixture`, its wanted and its real share in the span, the passes that
-                it has given, and the step at which it begins its next pass. In a step, a training
+                dataset of a `mixture` (of the outermost, if mixtures are nested), its wanted and
+                its real share in the span, the passes that it has given, and the step at which it
+                begins its next pass. In a step, a training
                 loop takes one element of this dataset, or each of the *num_consumers* of
                 `distribute` takes one. Weights that `set_weights` changes are not known here: see
                 `penstock weights`. If datasets of the mixture drop elements, the span counts turns.

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
+from penstock.protocol.measures import OperatorFigures
 from penstock.protocol.types import PROTOCOL, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account
@@ -172,7 +173,9 @@ def mixed(t):
         MixtureSpan(0, 1000, (0.7, 0.3), (700, 300)),
         MixtureSpan(1000, None, (0.5, 0.5), (0, 0)),
     )
-    return mesh(workers, [replace(one, mixtures=(MixtureStats(0, 1000, sources, spans),))])
+    figures = (OperatorFigures("pack", "tokens", 900_000, 4500.0, padding_share=0.015),)
+    mixture = MixtureStats(0, 1000, sources, spans)
+    return mesh(workers, [replace(one, mixtures=(mixture,), figures=figures)])
 
 
 def slow_map(t):

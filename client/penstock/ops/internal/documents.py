@@ -144,11 +144,11 @@ class Documents:
             segments, positions = self._padded(segments, 0), self._padded(positions, 0)
             room = np.full(self.capacity - len(pieces), total, np.int32)
             stops = np.concatenate([stops, room])
-        self._count(total)
+        self.count_pack(total)
         return {**made, "segment_ids": segments, "positions": positions, "cu_seqlens": stops}
 
-    def _count(self, tokens: int) -> None:
-        """Count a pack of this number of *tokens*."""
+    def count_pack(self, tokens: int) -> None:
+        """Add a pack of this number of *tokens* to the tally."""
         tally = self._tally
         tally.made += tokens
         if self._pad is not None:

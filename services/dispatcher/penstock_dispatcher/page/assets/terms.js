@@ -84,6 +84,7 @@ const FIGURES = {
   "for what": "What the training loop waits for, or what is wrong",
   produced: "Elements made so far",
   acked: "Elements that training loops acknowledged: they are never sent again",
+  "acked in whole splits": "Elements of splits of which training loops acknowledged every element",
   consumed: "Elements handed to training loops, those that were handed out twice included",
   splits: "Units of input, such as files or ranges, that the task got",
   account: "Every element is counted where it is made, sent, acknowledged and consumed; the counts must agree",

@@ -212,7 +212,10 @@ function Mixture({ mixture }) {
   const handed = mixture.sources.reduce((sum, one) => sum + one.handed, 0), acked = mixture.sources.reduce((sum, one) => sum + one.acked, 0);
   return html`<section class="card"><div class="scroll"><table><caption>Mixture: tasks have the turns before ${count(mixture.turn)}</caption>
     <${Heads} names=${["source", ">wanted", ">handed out", ">acked in whole splits", ">passes", ">begins again at turn"]} />
-    <tbody>${mixture.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="right">${percent(one.wanted)}</td><td class="right">${partOf(one.handed, handed)}</td><td class="right">${partOf(one.acked, acked)}</td><td class="right">${count(one.passes)}</td><td class="right">${one.repeats_at == null ? "–" : count(one.repeats_at)}</td></tr>`)}</tbody></table></div></section>`;
+    <tbody>${mixture.sources.map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td class="right">${percent(one.wanted)}</td><td class="right">${partOf(one.handed, handed)}</td><td class="right">${partOf(one.acked, acked)}</td><td class="right">${count(one.passes)}</td><td class="right">${one.repeats_at == null ? "–" : count(one.repeats_at)}</td></tr>`)}</tbody></table>
+    ${mixture.spans.length > 1 && html`<table><caption>Wanted / handed out, from each change of the weights to the next</caption>
+    <thead><tr><th scope="col" class="right" title="The turn from which these weights hold">from turn</th>${mixture.sources.map((one) => html`<th scope="col" class="right" key=${one.name} title="The share by the weights / the share of the elements that tasks were given">${one.name}</th>`)}</tr></thead>
+    <tbody>${mixture.spans.map((span) => { const all = span.handed.reduce((sum, n) => sum + n, 0); return html`<tr key=${span.begin}><th scope="row" class="right">${count(span.begin)}</th>${span.wanted.map((share, i) => html`<td class="right" key=${i}>${percent(share)} / ${all ? percent(span.handed[i] / all) : "–"}</td>`)}</tr>`; })}</tbody></table>`}</div></section>`;
 }
 
 export function JobPage({ job, columns, notices, theme, live }) {
