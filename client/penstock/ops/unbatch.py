@@ -62,7 +62,7 @@ def row_count(op: str, batch: Element) -> int:
     if len(counts) != 1 or None in counts:
         raise ElementError(
             f"{op}: every part of an element must be an array with one row per element, as many as "
-            f"the others, but this one is {describe(batch)}"
+            f"the others, but this one is {describe(batch)}: map it to such arrays first"
         )
     return int(counts.pop() or 0)
 
