@@ -202,7 +202,9 @@ def test_one_order_is_refused_and_the_dataset_that_prevents_it_is_named():
 def test_tokens_have_no_one_order_either():
     ds = mix(long_and_short(), unit="tokens", length=len)
 
-    assert "unit='tokens' counts" in why_unordered(ds.node, split_providers(ds.node))
+    assert "unit='tokens' each turn depends on the tokens" in why_unordered(
+        ds.node, split_providers(ds.node)
+    )
 
 
 def test_visitation_says_that_each_task_mixes_by_itself():

@@ -19,6 +19,7 @@ from penstock_worker.runner.messages import (
     RunFailed,
     RunPaused,
     StopRun,
+    TimesMeasured,
 )
 
 SPLITS = [*(Split(n, n + 100) for n in range(0, 1000, 100)), Split(0, 0)]
@@ -127,7 +128,11 @@ def test_a_runner_that_is_to_rest_says_where_it_stands(thread_runner):
     runner.stop()
 
     state = heard.states[-1]
-    assert [type(report) for report in heard.reports[-2:]] == [CheckpointTaken, RunPaused]
+    assert [type(report) for report in heard.reports[-3:]] == [
+        CheckpointTaken,
+        TimesMeasured,
+        RunPaused,
+    ]
     assert state.number == len(heard.elements)
     whole = runner.begin(dataset, run=2)
     runner.hear(whole, lambda heard: len(heard.elements) >= state.number + 100)
