@@ -35,7 +35,7 @@ def test_each_dataset_gives_as_many_elements_as_the_steps_have(weights, begin, s
     mixed = mixture(dict(zip(NAMES, weights, strict=True)), stop="drop" if stop else "repeat")
     names = [str(name) for name, _ in mixed.take(begin + span)][begin:]
     if not names:
-        with pytest.raises(DatasetError, match="the mixture ends before step"):
+        with pytest.raises(DatasetError, match="it ends before step"):
             shares(mixed, begin, begin + span)
         return
 
@@ -135,7 +135,7 @@ def test_what_is_no_span_is_refused(steps):
             "depends on the task, because shuffle of 'a' has no index",
         ),
         (read(Dataset.range(5)).batch(2), "'corpus' is not here: ask for steps where"),
-        (mixture({"web": 1}, stop="drop"), "the mixture ends before step 1,000"),
+        (mixture({"web": 1}, stop="drop"), "it ends before step 1,000"),
     ],
 )
 def test_steps_of_which_nothing_is_known_are_refused(dataset, words):

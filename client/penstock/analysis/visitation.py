@@ -8,13 +8,13 @@ from enum import Enum
 
 from penstock.analysis.auto_shard import divided_operators
 from penstock.analysis.determinism import nondeterminism, unjudged
-from penstock.analysis.mixture_shares import MixtureShares
 from penstock.analysis.registered import Registered
 from penstock.analysis.sharding import copied_operators, per_task_operators
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order, walk
 from penstock.ops.generator import Generator
 from penstock.ops.internal.tracked_shuffle import cuts, keeps_nothing
+from penstock.protocol.turn_shares import MixtureShares
 from penstock.protocol.types import Mode
 
 

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Group
 
-from penstock_cluster.cli.mixture_details import mixture_details
+from penstock.errors import VersionMismatch
+from penstock_cluster.cli.mixture_details import mixture_details, shares_of_turns
 from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes
 
@@ -42,3 +44,10 @@ def test_a_job_without_a_mixture_has_no_tables():
     _, one = scenes.a_job(5.0, 0.01)
 
     assert not list(mixture_details(one))
+
+
+def test_a_dispatcher_that_does_not_tell_its_plan_is_named():
+    (mixture,) = scenes.mixed(5.0).iterations[0].mixtures
+
+    with pytest.raises(VersionMismatch, match="of an older version"):
+        list(shares_of_turns(mixture, 0, 5))

@@ -88,3 +88,29 @@ def test_words_that_are_no_weights_are_named():
     assert weights.weights_of(["web=0.5", "a=b=2"]) == {"web": 0.5, "a=b": 2.0}
     with pytest.raises(ConfigError, match="'web=much' is no weight"):
         weights.weights_of(["web=much"])
+
+
+def test_the_shares_of_any_span_of_turns_are_shown(job, called):
+    _, out, _ = called(*job, "web=1", "code=1", "--at", "3000")
+    assert out == "the weights hold from turn 3000 on\n"
+
+    code, out, _ = called(*job, "--turns", "0:400")
+    assert code == 0
+    assert "turns 0 to 400" in out
+    assert "300" in out
+    assert "75.0 %" in out
+    _, out, _ = called(*job, "--turns", "3000:3100")
+    assert out.count("50.0 %") == 4
+
+
+@pytest.mark.parametrize("span", ["5", "5:", "6:5", "a:b", "-1:5"])
+def test_words_that_are_no_span_of_turns_are_refused(span):
+    with pytest.raises(ConfigError, match="is no span of turns: write FIRST:END"):
+        weights.turns_of(span)
+
+
+def test_turns_and_new_weights_exclude_each_other(called):
+    code, _, err = called("localhost:1", "job", "web=1", "--turns", "0:5")
+
+    assert code == 2
+    assert "leave out SOURCE=WEIGHT, or --turns" in err

@@ -3,6 +3,8 @@
 import pytest
 
 from penstock.protocol.mixture import WeightStage
+from penstock.protocol.turns import Turns
+from penstock_dispatcher.core import mixture_stats
 from penstock_dispatcher.core.mixture_stats import SPANS
 from tests.dispatcher.core.mixed import Mixed, outline
 
@@ -96,3 +98,19 @@ def test_each_pass_of_a_repeat_counts_by_itself(passes):
     assert stats(job).pass_number == passes - 1
     assert sum(one.handed for one in stats(job).sources) == (40 if passes == 1 else job.next_turn)
     assert 0 <= sum(one.acked for one in stats(job).sources) <= 40
+
+
+def test_the_plan_tells_which_source_any_turn_takes(monkeypatch):
+    job = Mixed(outline(**SIZED))
+    changes = [job.sets(at=at, web=at, code=100) for at in (200, 300, 400)]
+    known = job.stats.mixtures[0].plan
+    turns = Turns(known.stages, (30, 1000), known.stop, known.max_epochs, known.seed)
+    assert [each.begin for each in known.stages] == [0, *changes]
+
+    monkeypatch.setattr(mixture_stats, "STAGES", 2)
+    newest = job.stats.mixtures[0].plan
+    assert [each.begin for each in newest.stages] == [300, 400]
+    later = Turns(newest.stages, (30, 1000), newest.stop, newest.max_epochs, newest.seed)
+    assert [later.counts(at) for at in (300, 399, 450)] == [
+        turns.counts(at) for at in (300, 399, 450)
+    ]

@@ -41,7 +41,7 @@ from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, statu
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
-from penstock_cluster.cli.weights import set_weights, show_weights, weights_of
+from penstock_cluster.cli.weights import set_weights, show_weights, turns_of, weights_of
 from penstock_cluster.demo.__main__ import main as run_demo
 from penstock_health.probe import probe
 
@@ -299,6 +299,10 @@ def weights(
         int | None,
         typer.Option(min=0, help="turn from which they hold; by default the first possible one"),
     ] = None,
+    turns: Annotated[
+        str | None,
+        typer.Option(metavar="FIRST:END", help="show the shares in these turns only"),
+    ] = None,
 ) -> None:
     """Show the shares of a job's mixture, or change them while the job runs."""
     pairs = [word for word in places if "=" in word]
@@ -307,11 +311,13 @@ def weights(
         ctx.fail("give JOB, the name of a job")
     if at is not None and not pairs:
         ctx.fail("--at is for new weights: give SOURCE=WEIGHT for each source")
+    if turns is not None and pairs:
+        ctx.fail("--turns shows shares: leave out SOURCE=WEIGHT, or --turns")
     target, _ = split_places(ctx, before)
     if pairs:
         set_weights(target, job, weights_of(pairs), at)
     else:
-        show_weights(target, job)
+        show_weights(target, job, None if turns is None else turns_of(turns))
 
 
 @app.command()

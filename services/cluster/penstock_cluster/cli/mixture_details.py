@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from penstock.errors import VersionMismatch
+from penstock.protocol.turn_shares import shares_between
+from penstock.protocol.turns import Turns
 from penstock_cluster.cli.grid import Grid
 from penstock_dispatcher.core.stats import IterationStats, MixtureStats
 
@@ -31,6 +34,38 @@ def mixture_details(it: IterationStats) -> Iterator[RenderableType]:
             )
             yield Text("wanted / handed out, from each change of the weights to the next")
             yield Grid(("from turn>", *(f"{name}>" for name in names)), rows)
+
+
+def shares_of_turns(mixture: MixtureStats, begin: int, end: int) -> Iterator[RenderableType]:
+    """Yield the shares of the sources in the turns from *begin* to before *end*.
+
+    Raises:
+        DatasetError: when there are no such turns, or their weights are not known any more.
+        VersionMismatch: when the dispatcher does not tell the weights of turns.
+    """
+    plan = mixture.plan
+    if plan is None:
+        raise VersionMismatch(
+            "the dispatcher is of an older version and does not tell the weights of single turns: "
+            "upgrade it, or leave out --turns"
+        )
+    sizes = [source.size for source in mixture.sources]
+    turns = Turns(plan.stages, sizes, plan.stop, plan.max_epochs, plan.seed)
+    found = shares_between(turns, [source.name for source in mixture.sources], begin, end)
+    yield Text(f"mixture: turns {found.begin:,} to {found.end:,}")
+    columns = ("source", "wanted>", "real>", "elements->", "passes->", "begins again at turn->")
+    rows = (
+        (
+            one.name,
+            _percent(one.wanted),
+            _percent(one.real),
+            f"{one.elements:,}",
+            f"{one.passes:,}",
+            "never" if one.repeats_at is None else f"{one.repeats_at:,}",
+        )
+        for one in found.sources
+    )
+    yield Grid(columns, rows)
 
 
 def _rows(mixture: MixtureStats) -> Iterator[tuple[str, ...]]:

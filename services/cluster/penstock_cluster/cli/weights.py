@@ -10,7 +10,7 @@ from rich.text import Text
 from penstock.errors import ConfigError
 from penstock_cluster.cli.client import ask, screen
 from penstock_cluster.cli.look import passes_meant
-from penstock_cluster.cli.mixture_details import mixture_details
+from penstock_cluster.cli.mixture_details import mixture_details, shares_of_turns
 from penstock_cluster.cli.status import look
 
 
@@ -38,11 +38,24 @@ def set_weights(target: str, job: str, weights: dict[str, float], at: int | None
     screen.print(f"the weights hold from turn {begin} on", soft_wrap=True)
 
 
-def show_weights(target: str, job: str) -> None:
-    """Print the shares of the mixtures that the jobs named *job* read now.
+def turns_of(words: str) -> tuple[int, int]:
+    """Return the span of turns that *words* such as ``1000:6000`` say.
+
+    Raises:
+        ConfigError: when they say none.
+    """
+    begin, _, end = words.partition(":")
+    if not (begin.isdecimal() and end.isdecimal() and int(begin) < int(end)):
+        raise ConfigError(f"{words!r} is no span of turns: write FIRST:END, such as 1000:6000")
+    return int(begin), int(end)
+
+
+def show_weights(target: str, job: str, turns: tuple[int, int] | None) -> None:
+    """Print the shares of the mixtures that the jobs named *job* read now; or those in *turns*.
 
     Raises:
         ConfigError: when *job* means no job, or none that reads a mixture now.
+        DatasetError: when a mixture has no such *turns*, or does not know them any more.
     """
     passes = [it for it in passes_meant(look(target).stats.iterations, job) if it.mixtures]
     if not passes:
@@ -52,4 +65,8 @@ def show_weights(target: str, job: str) -> None:
         )
     for it in passes:
         screen.print(Text(f"{it.job}, repetition {it.repetition}", "bold"))
-        screen.print(Group(*mixture_details(it)))
+        if turns is None:
+            screen.print(Group(*mixture_details(it)))
+        else:
+            for mixture in it.mixtures:
+                screen.print(Group(*shares_of_turns(mixture, *turns)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from penstock.protocol.definition import ENDLESS
@@ -10,10 +11,19 @@ from penstock.protocol.mixture import WeightStage
 from penstock_dispatcher.core.mixture_record import MixtureRecord
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.split_provider import SplitProvider
-from penstock_dispatcher.core.stats import MixtureSourceStats, MixtureSpan, MixtureStats
+from penstock_dispatcher.core.stats import (
+    MixturePlan,
+    MixtureSourceStats,
+    MixtureSpan,
+    MixtureStats,
+)
 
 SPANS = 16
 """The most changes that are counted by themselves, the newest."""
+
+
+STAGES = 128
+"""The most stages of the weights that are told, the newest."""
 
 
 def mixtures_of(iteration: IterationRecord) -> tuple[MixtureStats, ...]:
@@ -50,7 +60,15 @@ def _stats(
         for i, name in enumerate(mixture.outline.names)
     )
     spans = tuple(_spans(mixture, current, turn))
-    return MixtureStats(current, turn, tuple(sources), spans)
+    return MixtureStats(current, turn, tuple(sources), spans, _plan(mixture, current))
+
+
+def _plan(mixture: MixtureRecord, current: int) -> MixturePlan:
+    outline, stages = mixture.outline, mixture.stages(current, 0)[-STAGES:]
+    if stages[0].begin:
+        before = mixture.counts(current, stages[0].begin)
+        stages = (replace(stages[0], before=before), *stages[1:])
+    return MixturePlan(stages, outline.stop, outline.max_epochs, outline.seed)
 
 
 def _shares(stage: WeightStage) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.measures import OperatorFigures
+from penstock.protocol.mixture import WeightStage
 from penstock.protocol.types import ReaderStatus, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account
@@ -163,6 +164,16 @@ class MixtureSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class MixturePlan:
+    """All that decides which source takes which turn of a pass; see `Turns`."""
+
+    stages: tuple[WeightStage, ...]
+    stop: str
+    max_epochs: tuple[int | None, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
 class MixtureStats:
     """A mixture of a pass that runs: tasks were granted the turns before *turn*."""
 
@@ -171,6 +182,8 @@ class MixtureStats:
     sources: tuple[MixtureSourceStats, ...]
     spans: tuple[MixtureSpan, ...] = ()
     """By the newest changes of the weights."""
+    plan: MixturePlan | None = None
+    """The newest stages of the weights: with them, the shares of any span of turns are known."""
 
 
 @dataclass(frozen=True, slots=True)
