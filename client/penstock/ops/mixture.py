@@ -213,12 +213,15 @@ class _ExactIterator(UnitsIterator):
         sources = self._inputs.sources(start, stop, end, _changes(self.units))
         try:
             inputs = self._inputs.each
-            wanted = np.bincount(np.frombuffer(sources, np.ushort), minlength=len(inputs)).tolist()
-            if not _filled(inputs, wanted):
+            counts = np.bincount(np.frombuffer(sources, np.ushort)).tolist()
+            wanted = [each for each in zip(inputs, counts, strict=False) if each[1]]
+            for each, count in wanted:
+                each.fill(count, len(sources))
+            if any(len(each.held) < count for each, count in wanted):
                 return self._up_to_error(start, sources)
             ahead = [iter(each.held) for each in inputs]
             out = [next(ahead[source]) for source in sources]
-            for each, count in zip(inputs, wanted, strict=True):
+            for each, count in wanted:
                 del each.held[:count]
         except BaseException:
             self._inputs.close()
@@ -246,14 +249,6 @@ class _ExactIterator(UnitsIterator):
                 return out, each.take_error()
             out.append(each.held.pop(0))
         return out, None
-
-
-def _filled(inputs: list[MixedInput], wanted: list[int]) -> bool:
-    """Let each of *inputs* hold as many elements as are *wanted*; return whether all can."""
-    for each, count in zip(inputs, wanted, strict=True):
-        if count:
-            each.fill(count, sum(wanted))
-    return all(len(each.held) >= count for each, count in zip(inputs, wanted, strict=True))
 
 
 class _DroppingIterator(OpIterator):

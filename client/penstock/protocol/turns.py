@@ -52,9 +52,9 @@ class _Segment:
         """Return the sources of turns *start* to *stop*."""
         pattern = pattern_of(self.parts, self.seed).sources
         first = (start - self.begin) % len(pattern)
-        length = stop - start
-        rounds = (first + length) // len(pattern) + 1
-        return (pattern * rounds)[first : first + length]
+        last = first + stop - start
+        rounds = -(-last // len(pattern))
+        return (pattern if rounds == 1 else pattern * rounds)[first:last]
 
 
 class Turns:

@@ -12,7 +12,7 @@ from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.ops.internal.stretch import is_indexed, stretch_of
 
-AHEAD = 16
+AHEAD = 64
 """The most elements to read at once if a turn needs one, and the caller wants that many in all."""
 
 

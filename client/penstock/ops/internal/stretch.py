@@ -7,6 +7,7 @@ parallel `map` after it. Random numbers are those of element k, wherever a stret
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
@@ -35,8 +36,19 @@ _SOURCES = Range, Sequence, Slices, Tensors, Counter, Random
 _SKIPPING = *_MAKERS, Batch, Concatenate, Enumerate, Repeat, Shard, Skip, Take, Zip
 
 
+_indexed: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+"""Answers of `is_indexed`: a mixture asks for each input, each time that it is opened."""
+
+
 def is_indexed(node: Node) -> bool:
     """Return whether element k of *node* is a function of k, and can be made without the others."""
+    known = _indexed.get(node)
+    if known is None:
+        known = _indexed[node] = _has_index(node)
+    return known
+
+
+def _has_index(node: Node) -> bool:
     if node.unordered or node.cardinality == UNKNOWN:
         return False
     if node.source() is not node:
