@@ -132,6 +132,20 @@ def test_shares_of_tokens_are_off_by_less_than_one_long_element():
             assert abs(count - sum(got) * part / 5) <= longest
 
 
+@pytest.mark.parametrize("stop", ["repeat", "drop", "first", "all"])
+def test_a_dataset_of_elements_without_tokens_does_not_take_all_turns(stop):
+    def rows(length):
+        return Dataset.range(20).map(lambda _: np.zeros(length))
+
+    datasets, weights = {"none": rows(0), "few": rows(1)}, {"none": 3, "few": 1}
+    made = mix(datasets, weights, unit="tokens", length=len, stop=stop)
+
+    given = [len(x) for x in made.take(16)]
+
+    assert given.count(0) == 12
+    assert given.count(1) == 4
+
+
 def test_shares_of_tokens_follow_weights_that_change():
     points = [(0, {"a": 1, "c": 1}), (500, {"a": 1, "c": 1}), (501, {"c": 1, "b": 1})]
 

@@ -106,6 +106,16 @@ def test_the_shares_of_each_prefix_are_exact():
             assert abs(count - n * weight) < 1
 
 
+def test_many_datasets_that_end_one_by_one_have_short_patterns_and_give_each_element():
+    shares = np.random.default_rng(0).random(100).tolist()
+    datasets = {f"part {i}": Dataset.range(10 * i, 10 * i + 10) for i in range(100)}
+
+    made = mix(datasets, dict(zip(datasets, shares, strict=True)), stop="drop")
+
+    assert sum(sum(parts) for _, parts in made.node.stages) <= 2**20 / 100
+    assert sorted(ints(made)) == list(range(1000))
+
+
 def even(x):
     return x % 2 == 0
 

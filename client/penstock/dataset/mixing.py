@@ -16,7 +16,7 @@ from penstock.ops.mixed_streams import MixedStreams
 from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
 from penstock.options import check_count
-from penstock.protocol.mixture import Stop, Weights, stages_of
+from penstock.protocol.mixture import MOST_PARTS, Stop, Weights, most_parts, stages_of
 
 Unit: TypeAlias = Literal["elements", "tokens", "bytes"]
 """The unit of the shares of a mixture; see `Dataset.mixture`."""
@@ -62,11 +62,15 @@ class Mixing(DatasetBase):
             datasets: the datasets by name.
             weights: a weight for each name; missing ones are 0. Only their ratios matter. Or a list
                 of points ``[(turn, weights), ...]``, from turn 0 on. Between two points, weights
-                change linearly. The last ones hold from then on.
+                change linearly. The last ones hold from then on. Ratios are exact if whole numbers
+                that sum to at most 65,536 have them, and otherwise rounded to such numbers. If
+                datasets end one by one, the sum is at most 2**20 divided by their number, or 4,096
+                if that is more.
             unit: what shares count: ``"elements"``; or ``"tokens"`` or ``"bytes"``, and *length*
                 says how many an element has. Then each turn goes to the dataset that is owed most,
                 which is its share of the total, less the total that it gave.
-            length: a function of an element that returns an integer of at least 0.
+            length: a function of an element that returns an integer of at least 0. An element of
+                length 0 counts as 1, so that a dataset of such elements does not take all turns.
             stop: what happens when a dataset has no more elements. ``"repeat"``: it begins its next
                 pass. ``"first"``: the mixture ends. ``"all"``: it begins its next pass, and the
                 mixture ends when each dataset has given a whole pass. ``"drop"``: the others share
@@ -125,7 +129,9 @@ def _mixture_of(
     turns_per_task: int,
 ) -> Node:
     names = tuple(nodes)
-    stages = tuple((each.begin, each.parts) for each in stages_of(weights, names))
+    sources_end = stop == "drop" or max_epochs is not None
+    most = most_parts(len(names)) if sources_end else MOST_PARTS
+    stages = tuple((each.begin, each.parts) for each in stages_of(weights, names, most))
     _check_choice("stop", stop, get_args(Stop))
     _check_choice("unit", unit, get_args(Unit))
     if unit != "elements" and not callable(length):

@@ -28,6 +28,9 @@ MOST_PARTS_WITH_RARE = 1 << 12
 MOST_PARTS_OF_CHANGE = 1 << 12
 """As `MOST_PARTS`, of weights that are set while a job is read: a dispatcher makes the patterns."""
 
+MOST_PARTS_OF_ALL = 1 << 20
+"""About the most turns of all patterns together: each source that ends begins another pattern."""
+
 STAIRS = 64
 """How many stages of constant weights stand for a linear change."""
 
@@ -109,8 +112,15 @@ def _apportioned(quotas: Sequence[Fraction], total: int) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def stages_of(weights: Weights, names: Sequence[str]) -> tuple[WeightStage, ...]:
-    """Return the stages of *weights* for the sources *names*.
+def most_parts(sources: int) -> int:
+    """Return the most turns of a pattern if each of so many *sources* may end by itself."""
+    return max(MOST_PARTS_OF_CHANGE, min(MOST_PARTS, MOST_PARTS_OF_ALL // sources))
+
+
+def stages_of(
+    weights: Weights, names: Sequence[str], most: int = MOST_PARTS
+) -> tuple[WeightStage, ...]:
+    """Return the stages of *weights* for the sources *names*, with at most *most* turns a pattern.
 
     Between two points, weights change linearly, in up to `STAIRS` stages of constant weights. The
     weights of the last point hold from then on.
@@ -119,7 +129,7 @@ def stages_of(weights: Weights, names: Sequence[str]) -> tuple[WeightStage, ...]
         DatasetError: when weights are malformed, or the turns of points do not grow from 0 on.
     """
     if isinstance(weights, Mapping):
-        return (WeightStage(0, parts_of(weights, names)),)
+        return (WeightStage(0, parts_of(weights, names, most)),)
     if not isinstance(weights, Sequence):
         raise _no_points(weights)
     points = [_point(each) for each in weights]
@@ -131,14 +141,16 @@ def stages_of(weights: Weights, names: Sequence[str]) -> tuple[WeightStage, ...]
         )
     shares = []
     for _, point in points:
-        parts = parts_of(point, names)
+        parts = parts_of(point, names, most)
         shares.append([Fraction(part, sum(parts)) for part in parts])
     made: list[WeightStage] = []
     for (begin, end), (first, last) in zip(pairwise(begins), pairwise(shares), strict=True):
         made += (
-            [WeightStage(begin, _parts(first))] if first == last else _line(begin, end, first, last)
+            [WeightStage(begin, _parts(first, most))]
+            if first == last
+            else _line(begin, end, first, last, most)
         )
-    return (*made, WeightStage(begins[-1], _parts(shares[-1])))
+    return (*made, WeightStage(begins[-1], _parts(shares[-1], most)))
 
 
 def _point(given: Any) -> tuple[int, Mapping[str, float]]:
@@ -157,7 +169,7 @@ def _no_points(given: Any) -> DatasetError:
 
 
 def _line(
-    begin: int, end: int, first: Sequence[Fraction], last: Sequence[Fraction]
+    begin: int, end: int, first: Sequence[Fraction], last: Sequence[Fraction], most: int
 ) -> Iterator[WeightStage]:
     """Yield the stages from *begin* to *end* in which shares go from *first* to *last*."""
     stairs = min(STAIRS, end - begin)
@@ -166,7 +178,7 @@ def _line(
         start, stop = (begin + (end - begin) * edge // stairs for edge in (stair, stair + 1))
         middle = Fraction(start + stop - 2 * begin, 2 * (end - begin))
         shares = [a + (b - a) * middle for a, b in zip(first, last, strict=True)]
-        turns = min(stop - start, MOST_PARTS)
+        turns = min(stop - start, most)
         # What rounding has withheld from a source, a later stair gives to it.
         due = [max(Fraction(0), one * turns + rest) for one, rest in zip(shares, owed, strict=True)]
         parts = _rounded(due, turns)

@@ -8,21 +8,27 @@ at which it may come. Of the elements that may come, the one with the earliest l
 
 from __future__ import annotations
 
-import heapq
 from array import array
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Pattern:
     """The sources of ``sum(parts)`` turns, and which of these turns each source has."""
 
     def __init__(self, parts: tuple[int, ...], seed: int) -> None:
-        self.sources = array("H", _assigned(parts, seed))
-        self.turns = [array("L") for _ in parts]
-        for turn, source in enumerate(self.sources):
-            self.turns[source].append(turn)
+        assigned = _assigned(parts, seed)
+        self.sources = array("H", assigned.tobytes())
+        by_source = np.argsort(assigned, kind="stable").astype(np.uint64)
+        ends = np.cumsum(parts)
+        self.turns = [
+            array("L", by_source[end - part : end].tobytes())
+            for part, end in zip(parts, ends.tolist(), strict=True)
+        ]
 
 
 @lru_cache(maxsize=128)
@@ -31,30 +37,45 @@ def pattern_of(parts: tuple[int, ...], seed: int) -> Pattern:
     return Pattern(parts, seed)
 
 
-def _assigned(parts: tuple[int, ...], seed: int) -> Iterator[int]:
-    """Yield the source of each turn: of those that may have it, the one that needs it first."""
+def _assigned(parts: tuple[int, ...], seed: int) -> NDArray[np.uint16]:
+    """Return the source of each turn: of those that may have it, the one that needs it first."""
     total = sum(parts)
     active = [s for s, part in enumerate(parts) if part]
     if len(active) == 1:
-        yield from active * total
-        return
-    loose = 2 * len(active) - 2
-    ties = {s: _tie(seed, s) for s in active}
-    # Element j of a source with a share w may come from turn (j + 1/loose) / w on, and must come
-    # at (j + 1 - 1/loose) / w, where turns count from 1.
-    waiting = [(-(-total // (parts[s] * loose)), s, 0) for s in active]
-    heapq.heapify(waiting)
-    ready: list[tuple[int, int, int, int]] = []
-    for turn in range(1, total + 1):
-        while waiting and waiting[0][0] <= turn:
-            _, s, j = heapq.heappop(waiting)
-            last = ((j + 1) * loose - 1) * total // (parts[s] * loose)
-            heapq.heappush(ready, (last, ties[s], s, j))
-        *_, s, j = heapq.heappop(ready)
-        yield s
-        if j + 1 < parts[s]:
-            begin = -(-((j + 1) * loose + 1) * total // (parts[s] * loose))
-            heapq.heappush(waiting, (begin, s, j + 1))
+        return np.full(total, active[0], np.uint16)
+    owners, begins, lasts = _spans(parts, active)
+    ties = np.array([_tie(seed, s) if part else 0 for s, part in enumerate(parts)], np.uint64)
+    # Numbers in the order in which elements are needed: a heap of whole numbers is fast.
+    by_need = np.lexsort((owners, ties[owners], lasts))
+    needs = np.empty(total, np.int64)
+    needs[by_need] = np.arange(total)
+    by_begin = np.argsort(begins, kind="stable")
+    coming = needs[by_begin].tolist()
+    stops = np.searchsorted(begins[by_begin], np.arange(1, total + 1), side="right").tolist()
+    ready: list[int] = []
+    chosen, came = [], 0
+    for stop in stops:
+        for need in coming[came:stop]:
+            heappush(ready, need)
+        came = stop
+        chosen.append(heappop(ready))
+    return owners[by_need[chosen]].astype(np.uint16)
+
+
+def _spans(
+    parts: tuple[int, ...], active: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return of each element its source, and the first and the last turn at which it may come.
+
+    Element j of a source with a share w may come from turn (j + 1/loose) / w on, and must come at
+    (j + 1 - 1/loose) / w, where turns count from 1. So a source has one element at a time.
+    """
+    total, loose = sum(parts), 2 * len(active) - 2
+    owners = np.repeat(active, [parts[s] for s in active])
+    numbers = np.concatenate([np.arange(parts[s]) for s in active])
+    each = np.repeat([parts[s] * loose for s in active], [parts[s] for s in active])
+    begins = -(-(numbers * loose + 1) * total // each)
+    return owners, begins, ((numbers + 1) * loose - 1) * total // each
 
 
 def _tie(seed: int, source: int) -> int:
