@@ -92,6 +92,18 @@ def test_a_length_that_is_too_short_is_refused():
         Ragged.of([[1, 2, 3]]).padded(length=2)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(np.int64, 1.5), (np.uint8, -1), (np.float16, 10**6), (np.int32, "x")]
+)
+def test_a_value_that_the_dtype_cannot_hold_is_refused(dtype, value):
+    rows = Ragged.of([np.zeros(2, dtype), np.zeros(1, dtype)])
+
+    with pytest.raises(
+        ElementError, match=f"value={value!r} does not fit the rows, which are {np.dtype(dtype)}"
+    ):
+        rows.padded(value)
+
+
 def test_rows_that_are_ragged_are_not_padded_at_once():
     with pytest.raises(ElementError, match=r"pad each of rows\(\) by itself"):
         collate([Ragged.of([[1]])]).padded()

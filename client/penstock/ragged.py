@@ -13,6 +13,7 @@ from penstock.element import describe, joined, leaves, map_leaves, shown, struct
 from penstock.errors import ElementError
 from penstock.frames.nest import travels_as_itself
 from penstock.normalise import as_array
+from penstock.padding import pad_value
 
 
 @travels_as_itself
@@ -94,7 +95,8 @@ class Ragged(NamedTuple):
             An array of shape ``(rows, length, ...)``.
 
         Raises:
-            ElementError: when a row is longer than *length*, or the rows are ragged themselves.
+            ElementError: when the dtype cannot hold *value*, a row is longer than *length*, or the
+                rows are ragged themselves.
 
         >>> Ragged.of([[1, 2], [3]]).padded(-1, length=3)
         array([[ 1,  2, -1],
@@ -111,8 +113,14 @@ class Ragged(NamedTuple):
                 f"Ragged.padded: a row of length {longest} is longer than length={length}: cut the "
                 "rows before, or give a larger length"
             )
-        columns = longest if length is None else length
-        out = np.full((len(lengths), columns, *self.values.shape[1:]), value, self.values.dtype)
+        columns, dtype = longest if length is None else length, self.values.dtype
+        fill = value if dtype.hasobject else pad_value(value, dtype)
+        if fill is None:
+            raise ElementError(
+                f"Ragged.padded: value={value!r} does not fit the rows, which are {dtype}: give "
+                "one that does, or map the rows to another dtype"
+            )
+        out = np.full((len(lengths), columns, *self.values.shape[1:]), fill, dtype)
         out[np.arange(columns) < lengths[:, None]] = self.values
         return out
 

@@ -272,10 +272,13 @@ def test_an_element_without_tokens_is_an_error_that_says_what_to_do(method, elem
         next(it)
 
 
-def test_padding_that_does_not_fit_the_dtype_is_an_error():
-    it = iter(Dataset.from_sequence([np.zeros(3, np.uint8)]).pack(5, field=None, pad=-1))
+@pytest.mark.parametrize(("dtype", "pad"), [(np.uint8, -1), (np.float16, 10**6)])
+def test_padding_that_does_not_fit_the_dtype_is_an_error(dtype, pad):
+    it = iter(Dataset.from_sequence([np.zeros(3, dtype)]).pack(5, field=None, pad=pad))
 
-    with pytest.raises(ElementError, match="pad=-1 does not fit the tokens, which are uint8"):
+    with pytest.raises(
+        ElementError, match=f"pad={pad} does not fit the tokens, which are {np.dtype(dtype)}"
+    ):
         next(it)
 
 

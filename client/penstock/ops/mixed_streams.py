@@ -241,7 +241,7 @@ class _ByDeficit:
         return self._last
 
     def done(self, size: int = 1) -> None:
-        """See `Director.done`. An element without size counts as 1, or its source stays owed most."""
+        """See `Director.done`. Without size it counts as 1, or its source would stay owed most."""
         size = max(1, size)
         self._before.append([self._turn, self._owed])
         total = size * sum(self._parts)

@@ -19,6 +19,7 @@ from penstock.graph.node import Node
 from penstock.ops.batch import GroupsIterator, batches
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
+from penstock.padding import pad_value
 from penstock.ragged import Ragged
 
 
@@ -181,17 +182,10 @@ def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
         return _text(leaves, value)
     if value is None:
         return np.zeros((), dtype)[()]
-    is_complex = isinstance(value, complex)
-    if not isinstance(value, (bool, int, float, complex)) or (is_complex and dtype.kind != "c"):
+    filled = pad_value(value, dtype)
+    if filled is None:
         raise _unfit(value, str(dtype))
-    try:
-        with np.errstate(all="ignore"):
-            filled = np.asarray(value).astype(dtype)
-        if dtype.kind in "fc" or filled == value:
-            return filled
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise _unfit(value, str(dtype))
+    return filled
 
 
 def _text(leaves: Sequence[NDArray[Any]], value: Any) -> str | bytes:
@@ -207,7 +201,10 @@ def _text(leaves: Sequence[NDArray[Any]], value: Any) -> str | bytes:
 
 
 def _unfit(value: Any, what: str) -> ElementError:
-    return ElementError(f"padded_batch: padding value {value!r} does not fit {what}")
+    return ElementError(
+        f"padded_batch: padding value {value!r} does not fit {what}: give one that does, or map "
+        "the arrays to another dtype"
+    )
 
 
 def _differ(what: str, first: Element, other: Element) -> ElementError:

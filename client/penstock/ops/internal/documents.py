@@ -13,6 +13,7 @@ from penstock.element import TEXT, Element, collate, describe
 from penstock.engine.tallies import Tallies, Tally
 from penstock.errors import DatasetError, ElementError
 from penstock.options import check_count
+from penstock.padding import pad_value
 from penstock.reference import Reference
 
 _MADE = ("segment_ids", "positions", "cu_seqlens")
@@ -50,6 +51,8 @@ class Documents:
         self._name = "tokens" if field is None else field
         self._counting = np.arange(2, dtype=np.int32)
         """The numbers from 0 on, as many as were needed so far."""
+        self._known_fill: Any = None
+        """What the last padded pack was padded with."""
 
     def length(self, element: Element, number: int | None = None) -> int:
         """Return how many tokens an element has, if its other fields have one entry for each.
@@ -135,10 +138,11 @@ class Documents:
         positions = np.subtract(counting[:total], starts, out=starts)
         if self._pad is not None:
             first = {} if self._field is None else pieces[0]
+            fill = self._fill(self._pad, made[name].dtype)
             made = {
                 each: column
                 if belongs_to_all(first.get(each))
-                else self._padded(column, self._pad if each == name else 0)
+                else self._padded(column, fill if each == name else 0)
                 for each, column in made.items()
             }
             segments, positions = self._padded(segments, 0), self._padded(positions, 0)
@@ -192,14 +196,19 @@ class Documents:
             for name, column in columns.items()
         }
 
-    def _padded(self, column: NDArray[Any], value: int) -> NDArray[Any]:
-        try:
-            whole = np.full((self.capacity, *column.shape[1:]), value, column.dtype)
-        except OverflowError:
-            raise ElementError(
-                f"{self.op}: pad={value} does not fit the tokens, which are {column.dtype}: give a "
-                "number that does, or map the tokens to another dtype"
-            ) from None
+    def _fill(self, pad: int, dtype: np.dtype[Any]) -> Any:
+        """Return *pad* as a scalar of *dtype*."""
+        if self._known_fill is None or self._known_fill.dtype != dtype:
+            self._known_fill = pad_value(pad, dtype)
+            if self._known_fill is None:
+                raise ElementError(
+                    f"{self.op}: pad={pad} does not fit the tokens, which are {dtype}: give a "
+                    "number that does, or map the tokens to another dtype"
+                )
+        return self._known_fill
+
+    def _padded(self, column: NDArray[Any], value: Any) -> NDArray[Any]:
+        whole = np.full((self.capacity, *column.shape[1:]), value, column.dtype)
         whole[: len(column)] = column
         return whole
 
