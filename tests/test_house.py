@@ -66,7 +66,6 @@ TRIED_THROUGH = {
     "penstock.ops.follow": "ops/test_load.py",
     "penstock.ops.write_chunks": "ops/test_load.py",
     "penstock.saved.chunk_reader": "ops/test_load.py",
-    "penstock.saved.recording": "ops/test_load.py",
     "penstock.saved.arrow_columns": "saved/test_arrow_file.py",
     "penstock.saved.layout": "saved/test_arrow_file.py",
     "penstock.saved.upkeep": "cluster/cli/test_saves.py",

@@ -60,6 +60,13 @@ class SaveFolder(ABC):
     def move(self, name: str, new: str) -> None:
         """Give the file *name* another name; it replaces a file that has that."""
 
+    def copy(self, name: str, new: str) -> None:
+        """Write what the file *name* has into the file *new*, too."""
+        data = self.read(name)
+        if data is None:
+            raise FileNotFoundError(self.file(name))
+        self.write(new, data)
+
     @abstractmethod
     def delete(self, name: str) -> None:
         """Delete the file *name*, if it is there."""

@@ -154,7 +154,9 @@ class Recording:
         name = chunk_name(number, suffix)
         if run.is_whole:
             told = msgspec.json.decode(run.told, type=ChunkTold)
-            self._folder.move(new_name(run.chunk), name)
+            # If this process dies before the commit, a run goes on that the last version names.
+            named = any(run.chunk == one.chunk for one in position_of(self.version).going_on)
+            (self._folder.copy if named else self._folder.move)(new_name(run.chunk), name)
             return told.contents, told.layout
         data = self._folder.read(new_name(run.chunk))
         if data is None:
