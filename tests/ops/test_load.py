@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.dataset.saving import job_of, options_of_save
 from penstock.errors import (
     DatasetError,
+    FileChanged,
     MissingFile,
     SaveIncomplete,
     Superseded,
@@ -224,7 +226,7 @@ def test_a_cancelled_save_can_be_read_and_continued(path):
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_damage_is_named(path, compression):
     Dataset.range(3000).save(path, chunk_bytes=8000, compression=compression)
-    file = path / "data" / "00000001.arrow"
+    (file,) = (path / "data").glob("00000001-*.arrow")
     loaded = Dataset.load(path)
     text = bytearray(file.read_bytes())
     text[len(text) // 2] ^= 1
@@ -232,7 +234,7 @@ def test_damage_is_named(path, compression):
 
     with pytest.raises(TransformError, match=r"bytes \d+ to .* are damaged: their checksum is not"):
         list(Dataset.load(path))
-    with pytest.raises(TransformError, match=r"00000001.arrow.* are damaged"):
+    with pytest.raises(TransformError, match=r"00000001-\w+.arrow.* are damaged"):
         list(Dataset.load(path).global_shuffle(seed=1))
     assert loaded.cardinality() == 3000
 
@@ -305,3 +307,78 @@ def test_others_read_what_was_saved(path):
 
     assert table.to_pylist() == [{"x": x, "text": str(x)} for x in range(100)]
     assert json.loads((path / "_penstock" / "v00000001.json").read_text())["version"] == 1
+
+
+def test_a_folder_that_is_saved_anew_is_read_anew(path):
+    Dataset.range(300).save(path)
+    old = Dataset.load(path)
+    assert numbers(old) == list(range(300))
+    shutil.rmtree(path)
+    Dataset.range(20).save(path)
+
+    assert numbers(Dataset.load(path)) == list(range(20))
+    assert Dataset.load(path).cardinality() == 20
+    with pytest.raises(MissingFile, match="there is no file"):
+        list(old)
+
+
+def test_a_reader_that_follows_stops_when_another_dataset_replaces_the_one_it_reads(path):
+    Dataset.range(300).save(path, chunk_bytes=80)
+    followed = iter(Dataset.load(path, wait=True, timeout=60))
+    seen = [int(next(followed)) for _ in range(15)]
+    state = followed.state()
+    Dataset.range(1000, 1300).save(path, chunk_bytes=80, overwrite=True)
+
+    with pytest.raises(FileChanged, match="has another dataset than when reading began"):
+        seen += numbers(followed)
+    assert seen == list(range(len(seen)))
+    with pytest.raises(FileChanged, match="has another dataset than when reading began"):
+        next(Dataset.load(path, wait=True, timeout=60).iterator(state))
+
+
+def test_a_dataset_can_be_read_while_another_one_is_written_over_it(path):
+    Dataset.range(300).save(path, chunk_bytes=80)
+    loaded, read = Dataset.load(path), []
+
+    def reads(x):
+        if x == 40:
+            read.extend(numbers(loaded))
+        return x
+
+    Dataset.range(50).map(reads).save(path, chunk_bytes=80, overwrite=True)
+
+    assert read == list(range(300))
+    assert numbers(Dataset.load(path)) == list(range(50))
+
+
+def test_a_reader_may_begin_to_follow_as_soon_as_a_failed_save_is_continued(path, tmp_path):
+    flag = tmp_path / "mended"
+
+    def fragile(x):
+        if x == 50 and not flag.exists():
+            raise ValueError("no fifty")
+        return x
+
+    dataset, options = Dataset.range(100).map(fragile), options_of_save("arrow", "zstd", 80)
+    with pytest.raises(TransformError, match="no fifty"):
+        dataset.save(path, chunk_bytes=80)
+    flag.touch()
+    job = job_of(dataset, path, options, 10.0, overwrite=False)
+    followed = iter(Dataset.load(path, wait=True, timeout=60))
+    next(followed)
+    job.run()
+
+    assert numbers(followed) == list(range(1, 100))
+
+
+def test_damage_is_named_to_a_reader_that_follows_and_it_goes_on_with_the_next_chunk(path):
+    Dataset.range(30).save(path, chunk_bytes=80, compression=None)
+    (file,) = (path / "data").glob("00000001-*.arrow")
+    text = bytearray(file.read_bytes())
+    text[len(text) // 2] ^= 1
+    file.write_bytes(text)
+    followed = Dataset.load(path, wait=True)
+
+    with pytest.raises(TransformError, match=r"00000001-\w+.arrow.* are damaged"):
+        list(followed)
+    assert numbers(followed.ignore_errors()) == [*range(10), *range(20, 30)]

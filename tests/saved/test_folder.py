@@ -30,13 +30,15 @@ def test_one_of_many_who_create_a_file_succeeds(folder):
     assert folder.names("") == ["v1"]
 
 
-def test_a_file_moves_onto_another_and_can_be_deleted_twice(folder):
+def test_a_file_gets_a_second_name_and_can_be_deleted_twice(folder):
     folder.write("new/x", b"x")
     folder.write("data/0", b"old")
 
-    folder.move("new/x", "data/0")
+    folder.copy("new/x", "data/0")
+    folder.copy("new/x", "data/0")
     assert folder.read("data/0") == b"x"
-    assert folder.names("new") == []
+    assert folder.read("new/x") == b"x"
+    assert folder.names("data") == ["0"]
 
     folder.delete("data/0")
     folder.delete("data/0")

@@ -12,7 +12,8 @@ from penstock.serialization.fingerprint import outline
 def first():
     options = SaveOptions("arrow", "zstd", 1 << 20)
     return SavedVersion(
-        Manifest(version=1, outline=outline(Dataset.range(3).node), options=options), ()
+        Manifest(version=1, save_id="x", outline=outline(Dataset.range(3).node), options=options),
+        (),
     )
 
 

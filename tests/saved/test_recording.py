@@ -1,13 +1,29 @@
+import threading
+import time
+
 import msgspec
 import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
+from penstock.dataset.save_job import begun
+from penstock.dataset.saving import job_of, options_of_save
+from penstock.errors import DatasetError, Superseded
+from penstock.saved import folder as folders
 from penstock.saved.arrow_file import ArrowWriter
+from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions
+from penstock.saved.manifest import (
+    DATA,
+    Manifest,
+    SavedVersion,
+    SavedVersions,
+    SaveOptions,
+    SaveStage,
+)
 from penstock.saved.receipts import ChunkTold, new_name
-from penstock.saved.recording import Recording
+from penstock.saved.recording import Recording, position_of
+from penstock.saved.upkeep import damage, leftovers
 from penstock.serialization.fingerprint import outline
 
 pytest.importorskip("pyarrow")
@@ -54,7 +70,7 @@ def die():
 def first(folder):
     options = SaveOptions("arrow", None, 1 << 20)
     pipeline = outline(Dataset.range(20).node)
-    version = SavedVersion(Manifest(version=1, outline=pipeline, options=options), ())
+    version = SavedVersion(Manifest(version=1, save_id="x", outline=pipeline, options=options), ())
     SavedVersions("save", folder).commit(version)
     return version
 
@@ -88,3 +104,172 @@ def test_rows_that_two_attempts_wrote_are_cut_to_those_that_were_taken(folder, f
 
     assert list(map(int, Dataset.load(folder.path))) == list(range(20))
     assert [chunk.count for chunk in SavedVersions("load", folder).latest().chunks] == [8, 12]
+
+
+OPTIONS = options_of_save("arrow", None, 80)
+
+
+class Crash(BaseException):
+    """The process is killed here."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch):
+    """Make the process crash at its call number *n* that changes a folder."""
+
+    def arrange(n, *, after):
+        calls = 0
+
+        def crashing(method):
+            def call(*arguments):
+                nonlocal calls
+                calls += 1
+                if calls == n and not after:
+                    raise Crash
+                result = method(*arguments)
+                if calls == n:
+                    raise Crash
+                return result
+
+            return call
+
+        for name in ("write", "create", "copy", "delete"):
+            method = getattr(folders._LocalFolder, name)
+            monkeypatch.setattr(folders._LocalFolder, name, crashing(method))
+
+    return arrange
+
+
+class TurningReceipts:
+    """Receipts of tasks that take turns: two elements each, then the rest of both.
+
+    Each life of it writes the elements that follow the state into new chunks.
+    """
+
+    ELEMENTS = ((0, 4), (4, 8))
+    TURNS = (0, 0, 1, 1, 1, 1, 0, 0)
+
+    def __init__(self, folder, state):
+        self._at = state or 0
+        left = []
+        for task, elements in enumerate(self.ELEMENTS):
+            taken = self.TURNS[: self._at].count(task)
+            begin, stop = elements
+            begin += taken
+            receipts = written(folder, 100 * self._at + task, begin, stop) if begin < stop else []
+            left.append(iter(receipts))
+        self._receipts = [next(left[task]) for task in self.TURNS[self._at :]]
+        self._receipts.reverse()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self._receipts:
+            raise StopIteration
+        self._at += 1
+        return self._receipts.pop()
+
+    def state(self):
+        return self._at
+
+
+def recorded(path, dataset, options):
+    """Save as one life of a process does, committing as often as possible."""
+    folder = folder_of("save", str(path))
+    version = begun(dataset.node, str(path), options, overwrite=False)
+    if version.manifest.stage is SaveStage.COMPLETE:
+        return
+    receipts = TurningReceipts(folder, position_of(version).state)
+    ticks = iter(range(0, 1 << 30, 1000))
+    Recording(folder, version, clock=lambda: next(ticks) / 1e6).run(receipts, lambda: False)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("n", range(1, 16))
+def test_tasks_that_take_turns_are_saved_once_though_the_saver_dies_at_any_call(
+    tmp_path, crash_at, n, after
+):
+    path, options = tmp_path / "saved", options_of_save("arrow", None, 80, "any")
+    dataset = Dataset.range(8)
+    crash_at(n, after=after)
+    try:
+        recorded(path, dataset, options)
+    except Crash:
+        recorded(path, dataset, options)
+
+    assert sorted(map(int, Dataset.load(path))) == list(range(8))
+    assert_intact(path)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("n", range(1, 24))
+def test_elements_are_saved_once_though_the_process_dies_at_any_call(tmp_path, crash_at, n, after):
+    path, dataset = tmp_path / "saved", Dataset.range(35)
+    crash_at(n, after=after)
+    try:
+        dataset.save(path, chunk_bytes=80)
+    except Crash:
+        dataset.save(path, chunk_bytes=80)
+
+    assert list(map(int, Dataset.load(path))) == list(range(35))
+    assert_intact(path)
+
+
+def assert_intact(path):
+    folder = folder_of("load", str(path))
+    version = SavedVersions("load", folder).latest()
+    assert not [name for name in leftovers(folder, version) if name.startswith(DATA)]
+    assert not list(damage(folder, version))
+    assert not list(path.rglob(".*"))
+
+
+def test_two_processes_that_save_at_once_damage_nothing(tmp_path):
+    path = tmp_path / "saved"
+
+    def slow(x):
+        time.sleep(0.001)
+        return x
+
+    dataset = Dataset.range(400).map(slow)
+    jobs = []
+    for chunk_seconds in (0.05, 0.033, 0.04):
+        jobs.append(job_of(dataset, path, OPTIONS, chunk_seconds, overwrite=False).start())
+        threading.Event().wait(0.1)
+    for job in jobs[:-1]:
+        with pytest.raises(Superseded, match="another process writes"):
+            job.wait(60)
+
+    assert jobs[-1].wait(60).elements == 400
+    assert list(map(int, Dataset.load(path))) == list(range(400))
+
+
+def test_a_saver_that_another_one_follows_stops_at_its_next_version(tmp_path):
+    dataset, path = Dataset.range(100), tmp_path / "saved"
+    one = job_of(dataset, path, OPTIONS, 10.0, overwrite=False)
+    job_of(dataset, path, OPTIONS, 10.0, overwrite=False)
+
+    with pytest.raises(Superseded, match="another process writes"):
+        one.run()
+    assert not (path / "data").exists()
+
+
+def test_a_folder_that_is_deleted_while_it_is_written_is_not_complete(tmp_path):
+    path = tmp_path / "saved"
+
+    def deletes(x):
+        if x == 50:
+            for file in (path / "data").iterdir():
+                file.unlink()
+        return x
+
+    with pytest.raises(DatasetError, match=r"data/00000000-\w+.arrow is gone: someone deleted"):
+        Dataset.range(100).map(deletes).save(path, chunk_bytes=80)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+
+    with pytest.raises(DatasetError, match=r"file/saved/.*json cannot be written.*Not a directory"):
+        Dataset.range(3).save(file / "saved")

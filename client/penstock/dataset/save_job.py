@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
         raise DatasetError("save: the dataset is infinite: take a part of it, as take(1_000_000)")
     folder, pipeline = folder_of("save", path), outline(node)
     versions = SavedVersions("save", folder)
-    fresh = Manifest(version=1, outline=pipeline, options=options)
+    fresh = Manifest(version=1, save_id=secrets.token_hex(8), outline=pipeline, options=options)
     latest = versions.latest()
     if latest is None:
         if folder.holds_anything():
@@ -59,13 +60,23 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
     now = latest.manifest
     is_same = now.outline.fingerprint == pipeline.fingerprint and now.options == options
     if is_same and not (overwrite and now.stage is SaveStage.COMPLETE):
-        return latest
+        return _taken_over(versions, latest)
     if not overwrite:
         raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
     again = SavedVersion(msgspec.structs.replace(fresh, version=now.version + 1), ())
     if not versions.commit(again):
         raise DatasetError(f"save: another process writes {path} at this moment: {_CURE}")
     return again
+
+
+def _taken_over(versions: SavedVersions, latest: SavedVersion) -> SavedVersion:
+    """Return a version after *latest* that this process commits; it stops all other savers."""
+    while latest.manifest.stage is not SaveStage.COMPLETE:
+        following = latest.following((), stage=SaveStage.OPEN, error="")
+        if versions.commit(following):
+            return following
+        latest = versions.latest(latest) or latest
+    return latest
 
 
 _CURE = "give another path, or overwrite=True to replace it"

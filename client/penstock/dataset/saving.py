@@ -18,7 +18,7 @@ from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage, chunk_name
+from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage
 
 COMPRESSIONS = ("lz4", "zstd")
 FORMATS = ("arrow",)
@@ -96,7 +96,7 @@ class Saving(DatasetBase):
             SaveIncomplete: without *wait* and *at*, when the save has not ended. With *wait*,
                 during reading, when it failed or was cancelled; the message has its error.
             WaitedTooLong: during reading, after *timeout*.
-            FileChanged: when a chunk was replaced.
+            FileChanged: when another dataset replaced this one.
             TransformError: during reading, in the place of elements that are damaged.
 
         >>> Dataset.range(5).save("saved")
@@ -133,9 +133,8 @@ def _check_complete(folder: str, found: SavedVersion) -> None:
 
 
 def _load(folder: str, found: SavedVersion) -> Load:
-    where, suffix = folder_of("load", folder), found.manifest.options.format
-    names = (chunk_name(number, suffix) for number in range(len(found.chunks)))
-    return Load(tuple(map(where.file, names)), folder, found.manifest.version)
+    names, now = map(folder_of("load", folder).file, found.names), found.manifest
+    return Load(tuple(names), folder, now.version, now.save_id)
 
 
 def options_of_save(

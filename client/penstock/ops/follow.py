@@ -1,23 +1,26 @@
 """`follow`: the elements of a saved dataset while it is written, up to its end.
 
-State: ``[chunk, group, row]``, where the next element is.
+State: ``[chunk, group, row, save]``: where the next element is, and the id of the save.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, cast
 
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import SaveIncomplete, WaitedTooLong
+from penstock.executors.function import transform_error
 from penstock.file_parts import FilePart
+from penstock.files import missing
 from penstock.graph.node import Node
 from penstock.ops.internal.file_parts import START, Place
 from penstock.ops.load import ChunkReader
-from penstock.saved.chunk_reader import ChunkFile
+from penstock.runtime.interrupts import interruptible
+from penstock.saved.chunk_reader import ChunkFile, replaced
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage, chunk_name
@@ -45,8 +48,10 @@ class _FollowIterator(RowsIterator):
         self._folder = folder_of("load", node.path)
         self._versions = SavedVersions("load", self._folder)
         self._version: SavedVersion | None = None
-        chunk, group, row = state or (0, *START)
+        chunk, group, row, save_id = state or (0, *START, "")
         self._chunk: int = chunk
+        self._save_id: str = save_id
+        """Of the save that is followed; empty until there is one."""
         self._place: Place = (group, row)
         self._reader: ChunkReader | None = None
         self._closed = False
@@ -54,20 +59,37 @@ class _FollowIterator(RowsIterator):
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
         while self._reader is not None or self._open():
-            block = self._reader.rows(n) if self._reader else []
+            try:
+                block = interruptible(self._reader.rows, n) if self._reader else []
+            except Exception as exc:  # noqa: BLE001  each store has its own errors
+                self._fail(exc, self._reader)
             if len(block):
                 return block
-            self._leave()
-            self._chunk, self._place = self._chunk + 1, START
+            self._next()
         return []
+
+    def _fail(self, exc: Exception, reader: ChunkReader | None) -> NoReturn:
+        """Raise the error of a chunk; the element after it is the first one of the next chunk."""
+        number, where = self._chunk, f" ({reader.describe()})" if reader else ""
+        name = self._name(number)
+        self._next()
+        if isinstance(exc, FileNotFoundError):
+            self._check_same(self._versions.latest())
+            raise missing("load", name) from exc
+        error = transform_error(f"follow({name})", number, exc)
+        raise error.but(detail=f"{error.detail}{where}") from exc
+
+    def _next(self) -> None:
+        self._leave()
+        self._chunk, self._place = self._chunk + 1, START
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
-        chunk, (group, row) = self._chunk, self._place
+        chunk, before, save_id = self._chunk, self._place, self._save_id
         if self._reader is None:
-            return lambda _: [chunk, group, row]
+            return lambda _: [chunk, *before, save_id]
         place = self._reader.place()
-        return lambda back: [chunk, *place(back)]
+        return lambda back: [chunk, *place(back), save_id]
 
     def close(self) -> None:
         """See `OpIterator.close`."""
@@ -85,7 +107,10 @@ class _FollowIterator(RowsIterator):
         while not self._closed:
             version = self._version
             if version is not None and self._chunk < len(version.chunks):
-                self._reader = self._opened(version)
+                try:
+                    self._reader = interruptible(self._opened, version)
+                except Exception as exc:  # noqa: BLE001  each store has its own errors
+                    self._fail(exc, None)
                 return True
             if version is not None and version.manifest.stage is SaveStage.COMPLETE:
                 return False
@@ -105,15 +130,28 @@ class _FollowIterator(RowsIterator):
                 )
             time.sleep(_LOOK)
         elif newest is not None:
+            self._check_same(newest)
             check_goes_on(self._node.path, newest)
         return newest
 
+    def _check_same(self, newest: SavedVersion | None) -> None:
+        """Check that *newest* is a version of the save that is followed."""
+        found = newest.manifest.save_id if newest else ""
+        if self._save_id and found != self._save_id:
+            raise replaced(self._node.path)
+        self._save_id = found
+
     def _opened(self, version: SavedVersion) -> ChunkReader:
-        name = self._folder.file(chunk_name(self._chunk, version.manifest.options.format))
         contents, layout = version.chunks[self._chunk], version.manifest.layout
-        part: Any = FilePart(name)
+        part: Any = FilePart(self._name(self._chunk))
         file = ChunkFile(part, contents, SavedLayout.from_text(layout))
         return ChunkReader(file, part, contents, self._place)
+
+    def _name(self, number: int) -> str:
+        """Return the name of the file of chunk *number* of the version that was seen."""
+        version = cast("SavedVersion", self._version)
+        suffix = version.manifest.options.format
+        return self._folder.file(chunk_name(number, version.chunks[number], suffix))
 
 
 def check_goes_on(path: str, version: SavedVersion) -> None:

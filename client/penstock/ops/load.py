@@ -28,6 +28,7 @@ from penstock.ops.internal.file_parts import (
 from penstock.saved.chunk_reader import ChunkFile, version_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.layout import SavedLayout
+from penstock.saved.manifest import SavedVersion
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +38,12 @@ class Load(NamedFiles):
     op: ClassVar[str] = "load"
     path: str
     version: int
+    save_id: str
 
     @property
     def cardinality(self) -> int:
         """See `Node.cardinality`."""
-        return UNKNOWN if self.cuts else version_of(self.path, self.version).manifest.elements
+        return UNKNOWN if self.cuts else self._version.manifest.elements
 
     @property
     def has_index(self) -> bool:
@@ -61,13 +63,17 @@ class Load(NamedFiles):
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""
-        layout = SavedLayout.from_text(version_of(self.path, self.version).manifest.layout)
+        layout = SavedLayout.from_text(self._version.manifest.layout)
         contents = self._contents(part)
         return ChunkReader(ChunkFile(part, contents, layout), part, contents, place)
 
     def _contents(self, part: FilePart) -> ChunkContents:
-        stem = part.name.rpartition("/")[2].partition(".")[0]
-        return version_of(self.path, self.version).chunks[int(stem)]
+        number = part.name.rpartition("/")[2].partition("-")[0]
+        return self._version.chunks[int(number)]
+
+    @property
+    def _version(self) -> SavedVersion:
+        return version_of(self.path, self.version, self.save_id)
 
 
 class ChunkReader(PartReader):

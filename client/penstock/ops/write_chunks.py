@@ -23,7 +23,7 @@ from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
 from penstock.engine.rows import Block, ColumnsOfBlock, Rows, elements_of
-from penstock.errors import DatasetError, ElementError
+from penstock.errors import ElementError
 from penstock.graph.node import Node
 from penstock.saved.arrow_file import ArrowWriter
 from penstock.saved.chunks import ChunkWriter
@@ -175,13 +175,8 @@ class _WritingIterator(OneInputIterator):
         data, contents = writer.finish()
         chunk = secrets.randbits(63)
         name = new_name(chunk)
-        try:
+        with self._folder.writing(name):
             self._folder.write(name, data)
-        except OSError as exc:
-            raise DatasetError(
-                f"save: {self._folder.file(name)} cannot be written ({exc}): make room for it or "
-                "mend the store, and call save again, which continues"
-            ) from exc
         told = msgspec.json.encode(ChunkTold(cast("SavedLayout", self._layout).to_text(), contents))
         count = contents.count
         columns = [

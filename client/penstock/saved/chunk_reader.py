@@ -9,6 +9,7 @@ from typing import Any
 from penstock import stored_file
 from penstock.element import Element
 from penstock.engine.rows import Block, elements_of
+from penstock.errors import FileChanged
 from penstock.extras import needed
 from penstock.file_parts import FilePart
 from penstock.saved import arrow_columns
@@ -20,9 +21,24 @@ from penstock.stored_file import CHUNK
 
 
 @lru_cache(maxsize=16)
-def version_of(path: str, version: int) -> SavedVersion:
-    """Return a *version* of the saved dataset at *path*. SavedVersions do not change."""
-    return SavedVersions("load", folder_of("load", path)).read(version)
+def version_of(path: str, version: int, save_id: str) -> SavedVersion:
+    """Return the *version* of the save *save_id* to *path*. It does not change.
+
+    Raises:
+        FileChanged: when another save wrote this version.
+    """
+    found = SavedVersions("load", folder_of("load", path)).read(version)
+    if found.manifest.save_id != save_id:
+        raise replaced(path)
+    return found
+
+
+def replaced(path: str) -> FileChanged:
+    """Return the error of a reader of another save than *path* has now."""
+    return FileChanged(
+        f"load: {path} has another dataset than when reading began: a run must not mix both. Begin "
+        "a new run"
+    )
 
 
 class DamagedError(ValueError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,17 @@ class SaveFolder(ABC):
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
 
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Turn an `OSError` of writing the file *name* into a `DatasetError`."""
+        try:
+            yield
+        except OSError as exc:
+            raise DatasetError(
+                f"save: {self.file(name)} cannot be written ({exc}): make room for it or mend the "
+                "folder, and call save again, which continues"
+            ) from exc
+
     def file(self, name: str) -> str:
         """Return the path or URL of the file *name*, as sources of files take it."""
         return f"{self.path}/{name}"
@@ -57,15 +68,8 @@ class SaveFolder(ABC):
         """Return the names of the files right below the folder *under*, sorted."""
 
     @abstractmethod
-    def move(self, name: str, new: str) -> None:
-        """Give the file *name* another name; it replaces a file that has that."""
-
     def copy(self, name: str, new: str) -> None:
-        """Write what the file *name* has into the file *new*, too."""
-        data = self.read(name)
-        if data is None:
-            raise FileNotFoundError(self.file(name))
-        self.write(new, data)
+        """Give the file *name* a second name; it replaces a file that has that."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -94,6 +98,11 @@ def folder_of(op: str, path: str) -> SaveFolder:
     return _StoreFolder(path, opened(address.store), address.key.removesuffix("x").rstrip("/"))
 
 
+def _part_of(path: Path) -> Path:
+    """Return a name for the file *path* while it is written."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}{_PART}")
+
+
 class _LocalFolder(SaveFolder):
     def write(self, name: str, data: Any) -> None:
         self._written(name, data).replace(self.file(name))
@@ -102,8 +111,8 @@ class _LocalFolder(SaveFolder):
         part = self._written(name, data)
         try:
             os.link(part, self.file(name))  # unlike a rename, it fails where there is one
-        except FileExistsError:
-            return False
+        except FileExistsError:  # also if the file is this one, and the first answer was lost
+            return part.samefile(self.file(name))
         else:
             return True
         finally:
@@ -112,7 +121,7 @@ class _LocalFolder(SaveFolder):
     def _written(self, name: str, data: Any) -> Path:
         path = Path(self.file(name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{secrets.token_hex(6)}{_PART}")
+        part = _part_of(path)
         try:
             with part.open("xb") as file:
                 file.write(data)
@@ -136,9 +145,13 @@ class _LocalFolder(SaveFolder):
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def move(self, name: str, new: str) -> None:
-        Path(self.file(new)).parent.mkdir(parents=True, exist_ok=True)
-        Path(self.file(name)).replace(self.file(new))
+    def copy(self, name: str, new: str) -> None:
+        path = Path(self.file(new))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = _part_of(path)
+        os.link(self.file(name), part)
+        part.replace(path)
+        part.unlink(missing_ok=True)  # a rename onto another name of the same file does nothing
 
     def delete(self, name: str) -> None:
         Path(self.file(name)).unlink(missing_ok=True)
@@ -199,10 +212,9 @@ class _StoreFolder(SaveFolder):
     def _listed(self, prefix: str) -> Any:
         return self._sent(".list", lambda: self._obstore.list_with_delimiter(self._store, prefix))
 
-    def move(self, name: str, new: str) -> None:
+    def copy(self, name: str, new: str) -> None:
         copy = partial(self._obstore.copy, self._store, self._key(name), self._key(new))
         self._sent(name, copy)
-        self.delete(name)
 
     def delete(self, name: str) -> None:
         with suppress(FileNotFoundError):

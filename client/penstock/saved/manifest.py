@@ -2,10 +2,13 @@
 
     _penstock/v00000007.json    the manifest of version 7, written once
     _penstock/new/…             chunks that no manifest has yet
-    data/00000000.arrow, …      the chunks, in the order of their elements
+    data/00000000-5d0c61b3.arrow, …   the chunks, in the order of their elements
 
 A manifest has the chunks that its version adds to the version *base*, so that long saves do not
 write the whole list each time.
+
+The name of a chunk has its number and its checksum. So two processes that write the same number
+replace nothing of each other, and an overwritten dataset can be read until the new one is complete.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     penstock: int = _FORMAT
     version: int
+    save_id: str
+    """Random; the same in all versions of one save, another one after an overwrite."""
     base: int = 0
     """The version that has all chunks before those of this manifest; 0: there are none."""
     stage: SaveStage = SaveStage.OPEN
@@ -87,9 +92,9 @@ def manifest_name(version: int) -> str:
     return f"{FOLDER}/v{version:08}.json"
 
 
-def chunk_name(number: int, suffix: str) -> str:
-    """Return the name of chunk *number*."""
-    return f"{DATA}/{number:08}.{suffix}"
+def chunk_name(number: int, contents: ChunkContents, suffix: str) -> str:
+    """Return the name of chunk *number*, which has *contents*."""
+    return f"{DATA}/{number:08}-{contents.crc32c:08x}.{suffix}"
 
 
 class SavedVersion(msgspec.Struct, frozen=True):
@@ -97,6 +102,12 @@ class SavedVersion(msgspec.Struct, frozen=True):
 
     manifest: Manifest
     chunks: tuple[ChunkContents, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the chunks' files."""
+        suffix = self.manifest.options.format
+        return tuple(chunk_name(number, one, suffix) for number, one in enumerate(self.chunks))
 
     def following(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> SavedVersion:
         """Return the next version, which adds *chunks* and changes other fields."""
@@ -152,9 +163,14 @@ class SavedVersions:
         return self._whole(found, None)
 
     def commit(self, version: SavedVersion) -> bool:
-        """Write the manifest of *version*; return whether there was none of that number."""
+        """Write the manifest of *version*; return whether there was none of that number.
+
+        Raises:
+            DatasetError: when it cannot be written.
+        """
         manifest = version.manifest
-        return self._folder.create(manifest.name, msgspec.json.encode(manifest))
+        with self._folder.writing(manifest.name):
+            return self._folder.create(manifest.name, msgspec.json.encode(manifest))
 
     def _whole(self, manifest: Manifest, before: SavedVersion | None) -> SavedVersion:
         if not manifest.base:

@@ -26,7 +26,7 @@ from penstock.saved.manifest import (
 )
 from penstock.saved.receipts import ChunkTold, new_name
 from penstock.saved.taken import Run, TakenRows
-from penstock.saved.upkeep import leftovers
+from penstock.saved.upkeep import leftovers, lost
 
 log = logging.getLogger("penstock")
 
@@ -104,6 +104,11 @@ class Recording:
             self._add((), stage=SaveStage.CANCELLED)
 
     def _complete(self, receipts: Receipts) -> None:
+        if gone := lost(self._folder, self.version):
+            raise DatasetError(
+                f"save: {self._folder.file(gone[0])} is gone: someone deleted {len(gone):,} files "
+                "while elements were written; delete the folder, and save again"
+            )
         self._taken.end_all()
         self._commit(receipts, SaveStage.COMPLETE)
         self._clean()
@@ -117,9 +122,11 @@ class Recording:
 
     def _commit(self, receipts: Receipts, stage: SaveStage = SaveStage.OPEN) -> None:
         began = self._clock()
+        if self._versions.latest(self.version) is not self.version:
+            raise self._superseded()
         chunks: list[ChunkContents] = []
-        layout = self.version.manifest.layout
-        for run in self._taken.ended():
+        layout, runs = self.version.manifest.layout, self._taken.ended()
+        for run in runs:
             contents, its = self._placed(run, len(self.version.chunks) + len(chunks))
             if layout and its != layout:
                 raise DatasetError(_unlike(layout, its))
@@ -129,15 +136,21 @@ class Recording:
         if stage is not SaveStage.COMPLETE:
             position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
         self._add(tuple(chunks), stage=stage, layout=layout, position=position, error="")
+        for run in runs:
+            if run.is_whole:  # until now, a crash would have made the version before need it
+                self._folder.delete(new_name(run.chunk))
         self._spent += self._committed - began
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
         following = self.version.following(chunks, **changes)
         if not self._versions.commit(following):
-            raise Superseded(
-                f"save: another process writes {self._folder.path}: it continues this save"
-            )
+            raise self._superseded()
         self.version, self._committed = following, self._clock()
+
+    def _superseded(self) -> Superseded:
+        return Superseded(
+            f"save: another process writes {self._folder.path}: it continues this save"
+        )
 
     def _commit_failure(self, exc: Exception) -> None:
         """Commit a version that has the error, with the position of the version before."""
@@ -150,22 +163,23 @@ class Recording:
 
     def _placed(self, run: Run, number: int) -> tuple[ChunkContents, str]:
         """Give the rows of *run* their place as chunk *number*; return what it has."""
-        suffix = self.version.manifest.options.format
-        name = chunk_name(number, suffix)
+        options = self.version.manifest.options
         if run.is_whole:
             told = msgspec.json.decode(run.told, type=ChunkTold)
-            # If this process dies before the commit, a run goes on that the last version names.
-            named = any(run.chunk == one.chunk for one in position_of(self.version).going_on)
-            (self._folder.copy if named else self._folder.move)(new_name(run.chunk), name)
+            name = chunk_name(number, told.contents, options.format)
+            with self._folder.writing(name):
+                self._folder.copy(new_name(run.chunk), name)
             return told.contents, told.layout
         data = self._folder.read(new_name(run.chunk))
         if data is None:
             raise DatasetError(f"save: {self._folder.file(new_name(run.chunk))} is gone")
         layout, elements = arrow_file.elements(data, run.start, run.stop)
-        writer = arrow_file.ArrowWriter(layout, self.version.manifest.options.compression)
+        writer = arrow_file.ArrowWriter(layout, options.compression)
         writer.add(elements, 1 << 62)
         cut, contents = writer.finish()
-        self._folder.write(name, cut)
+        name = chunk_name(number, contents, options.format)
+        with self._folder.writing(name):
+            self._folder.write(name, cut)
         return contents, layout.to_text()
 
     def _clean(self) -> None:

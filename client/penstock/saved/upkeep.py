@@ -8,7 +8,7 @@ import google_crc32c
 
 from penstock import stored_file
 from penstock.saved.folder import SaveFolder
-from penstock.saved.manifest import DATA, NEW, SavedVersion, chunk_name
+from penstock.saved.manifest import DATA, NEW, SavedVersion
 
 _AT_ONCE = 1 << 20
 
@@ -18,16 +18,20 @@ def leftovers(folder: SaveFolder, version: SavedVersion) -> list[str]:
 
     If a save still runs, it may need them.
     """
-    suffix, count = version.manifest.options.format, len(version.chunks)
-    chunks = {chunk_name(number, suffix) for number in range(count)}
+    chunks = set(version.names)
     found = [f"{under}/{name}" for under in (NEW, DATA) for name in folder.names(under)]
     return [name for name in found if name not in chunks]
 
 
+def lost(folder: SaveFolder, version: SavedVersion) -> list[str]:
+    """Return the names of chunks of *version* that are not in *folder*."""
+    there = {f"{DATA}/{name}" for name in folder.names(DATA)}
+    return [name for name in version.names if name not in there]
+
+
 def damage(folder: SaveFolder, version: SavedVersion) -> Iterator[str]:
     """Yield a sentence for each chunk of *version* whose file is not as it was written."""
-    for number, contents in enumerate(version.chunks):
-        name = folder.file(chunk_name(number, version.manifest.options.format))
+    for name, contents in zip(map(folder.file, version.names), version.chunks, strict=True):
         try:
             with stored_file.open_file(name, _AT_ONCE) as file:
                 nbytes, crc = 0, 0
