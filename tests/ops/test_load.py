@@ -116,6 +116,17 @@ def test_a_saved_dataset_is_not_saved_again(path, tmp_path):
     assert calls.read_text().split() == list(map(str, range(10)))
 
 
+def test_the_same_call_deletes_what_a_crash_left_after_the_last_commit(path):
+    Dataset.range(10).save(path)
+    left = path / "_penstock" / "new" / "abc"
+    left.write_text("x")
+
+    Dataset.range(10).save(path)
+
+    assert not left.exists()
+    assert numbers(Dataset.load(path)) == list(range(10))
+
+
 def test_another_dataset_replaces_it_only_if_that_is_wanted(path):
     Dataset.range(10).save(path)
     with pytest.raises(DatasetError, match=r"has another dataset: range: stop is 10 in one and 9"):

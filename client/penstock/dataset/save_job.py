@@ -136,9 +136,16 @@ class SaveJob:
 
     def start(self) -> Self:
         """Begin in a thread, unless the dataset is complete."""
-        if self.manifest().stage is not SaveStage.COMPLETE:
+        if not self._is_done():
             self._thread.start()
         return self
+
+    def _is_done(self) -> bool:
+        """Return whether the dataset is complete: then at most a crash has left files."""
+        is_complete = self.manifest().stage is SaveStage.COMPLETE
+        if is_complete:
+            self._recording.clean()
+        return is_complete
 
     def progress(self) -> SaveProgress:
         """Return how far it has come, as of the last version."""
@@ -201,7 +208,7 @@ class SaveJob:
         Raises:
             PenstockError: the error at which it stopped.
         """
-        if self.manifest().stage is SaveStage.COMPLETE:
+        if self._is_done():
             return
         state = position_of(self._recording.version).state
         with DatasetIterator(self._receipts, state) as self._reading:

@@ -111,7 +111,7 @@ class Recording:
             )
         self._taken.end_all()
         self._commit(receipts, SaveStage.COMPLETE)
-        self._clean()
+        self.clean()
 
     def _is_due(self) -> bool:
         """Return whether to commit now: commits may take a small part of the time."""
@@ -182,9 +182,12 @@ class Recording:
             self._folder.write(name, cut)
         return contents, layout.to_text()
 
-    def _clean(self) -> None:
-        """Delete what crashes have left."""
-        for name in leftovers(self._folder, self.version):
+    def clean(self) -> None:
+        """Delete what crashes have left in the folder of a complete dataset."""
+        names = leftovers(self._folder, self.version)
+        if self._versions.latest(self.version) is not self.version:
+            return  # another process begins to replace it, and these may be its files
+        for name in names:
             self._folder.delete(name)
 
 
