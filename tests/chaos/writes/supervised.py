@@ -19,15 +19,12 @@ from penstock.runtime.signals import LIFELINE_FD
 
 WARM = Path(__file__).with_name("warm.py")
 
-WITHIN = 40.0
-"""Seconds that a dispatcher gets to begin, or to end."""
-
 MOST = 6
 """Starts behind which it is not started again: it is killed once, or twice."""
 
 
 class Warm:
-    """See `warm.py`. One for all runs; close it."""
+    """See `warm.py`. One for all runs; close it. It has imported all when it is made."""
 
     def __init__(self, order: Order) -> None:
         lifeline, self._lifeline = os.pipe()
@@ -40,6 +37,8 @@ class Warm:
             text=True,
         )
         os.close(lifeline)
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
 
     def start(self, settings: Mapping[str, Any], log: Path, ready: Path) -> int:
         """Fork a dispatcher; return its process id."""

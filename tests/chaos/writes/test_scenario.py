@@ -19,6 +19,7 @@ def killing(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "kill",
     [Kill(9, How.BEFORE, again=5), Kill(70, How.TORN, again=11), Kill(150, How.AFTER, again=7)],

@@ -1,8 +1,8 @@
 """A process that has imported a dispatcher, and forks one for each line that it is given.
 
-A line is JSON: the settings, where to print, and where to say that it is ready, and at last how it
-ended. The answer is a line with the id of the process. So a dispatcher starts in the time that it
-needs itself: here it is killed often.
+At first it prints a line: it has imported all. A line that it is given is JSON: the settings, where
+to print, and where to say that it is ready, and at last how it ended. The answer is a line with the
+id of the process. So a dispatcher starts in the time that it needs itself: here it is killed often.
 """
 
 import faulthandler
@@ -29,6 +29,7 @@ def main():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     journal.LEAST, store.PAGES = FACTS, PAGES
     lifeline = os.environ.pop(LIFELINE_FD)
+    print("imported", flush=True)  # that is no part of the time in which a dispatcher begins
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()
