@@ -8,7 +8,7 @@ text of a fixed length) are binary values of fixed size, whose meaning the layou
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
@@ -64,9 +64,7 @@ def table(layout: SavedLayout, of: Any, columns: list[Column]) -> Table:
 
 def block(layout: SavedLayout, found: Table) -> Block:
     """Return the rows of a table as elements. Arrays are views of its memory."""
-    columns = [
-        _column(kind, found.column(i), of=layout.names[i]) for i, kind in enumerate(layout.kinds)
-    ]
+    columns = [_column(kind, found.column(i)) for i, kind in enumerate(layout.kinds)]
     count = found.num_rows
     if count and all(isinstance(column, np.ndarray) for column in columns):
         arrays = [read_only(column) for column in columns]
@@ -76,6 +74,7 @@ def block(layout: SavedLayout, found: Table) -> Block:
     return layout.join([list(map(read_only, column)) for column in columns], count)
 
 
+@lru_cache(maxsize=256)
 def _type(kind: Alike) -> Any:
     pa = needed("pyarrow", _PURPOSE)
     match kind:
@@ -100,6 +99,7 @@ def _nested(inner: Any, ndim: int, more: Any = ()) -> Any:
     return pa.struct([*parts, *more])
 
 
+@lru_cache(maxsize=256)
 def _number(dtype: np.dtype[Any]) -> tuple[Any, str]:
     """Return the Arrow type of numbers of *dtype*, and how they get there."""
     pa = needed("pyarrow", _PURPOSE)
@@ -129,7 +129,7 @@ def _array(kind: Alike, column: Column) -> Any:
             more = pa.array(is_text, pa.bool_())
             return _struct(listed, column, kind, [more])
     flat = [np.ravel(array) for array in column]
-    values = np.concatenate(flat, dtype=kind.dtype) if flat else np.empty(0, kind.dtype)
+    values = flat[0] if len(flat) == 1 else np.concatenate(flat, dtype=kind.dtype)
     listed = _listed(_numbers(values), column)
     return listed if kind.ndim == 1 else _struct(listed, column, kind, [])
 
@@ -166,14 +166,14 @@ def _numbers(values: NDArray[Any]) -> Any:
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, data])
 
 
-def _column(kind: Alike, found: Any, of: str) -> NDArray[Any] | list[Any]:
+def _column(kind: Alike, found: Any) -> NDArray[Any] | list[Any]:
     """Return a column: an array if all its leaves have one shape, else a list.
 
     Raises:
         ValueError: when the table was not made of this kind.
     """
     if found.type != _type(kind) or found.null_count:
-        raise ValueError(f"column {of!r} is {found.type}, and not what the layout says")
+        raise ValueError(f"a column is {found.type} instead of {_type(kind)}")
     match kind:
         case Scalars():
             return _from_numbers(found, kind.dtype)

@@ -68,12 +68,11 @@ class ChunkFile:
             DamagedError: when its bytes are not those that were written, also when read again.
         """
         group = self._groups[number]
-        data = self._read(group)
-        if checksum(data) != group.crc32c:
+        if (data := self._read(group)) is None:
             self._file.close()
             self._file = self._opened()
             data = self._read(group)
-        if checksum(data) != group.crc32c:
+        if data is None:
             raise DamagedError(
                 f"bytes {group.start:,} to {group.start + group.nbytes:,} are damaged: their "
                 "checksum is not that of the manifest; save the dataset again with overwrite=True"
@@ -82,8 +81,10 @@ class ChunkFile:
         return self._pa.ipc.read_record_batch(message, self._schema)
 
     def _read(self, group: Group) -> Any:
+        """Return the bytes of *group*; None if their checksum is not that of the manifest."""
         self._file.seek(group.start)
-        return self._file.read_buffer(group.nbytes)
+        data = self._file.read_buffer(group.nbytes)
+        return data if checksum(data) == group.crc32c else None
 
     def block(self, number: int) -> Block:
         """Return the elements of group *number*."""

@@ -87,15 +87,14 @@ class Recording:
             PenstockError: each error of the receipts; it is in the last version, too.
         """
         try:
-            while not is_cancelled():
-                if (receipt := next(receipts, None)) is None:
-                    if not is_cancelled():
-                        self._complete(receipts)
-                    break
-                chunk, row, told = receipt
-                self._taken.take(int(chunk), int(row), told)
-                if self._taken.has_ended and self._is_due():
+            for chunk, row, told in receipts:
+                has_ended = self._taken.take(int(chunk), int(row), told)
+                if has_ended and self._is_due():
                     self._commit(receipts)
+                if is_cancelled():
+                    break
+            if not is_cancelled():
+                self._complete(receipts)
         except Exception as exc:
             if not is_cancelled():
                 self._commit_failure(exc)

@@ -30,7 +30,7 @@ class TakenRows:
 
     >>> taken = TakenRows(ordered=True)
     >>> for receipt in [(7, 0, b""), (7, 1, b""), (9, 2, b""), (9, 3, b"{}")]:
-    ...     taken.take(*receipt)
+    ...     _ = taken.take(*receipt)
     >>> taken.ended()
     [Run(chunk=7, start=0, stop=2, told=b''), Run(chunk=9, start=2, stop=4, told=b'{}')]
     """
@@ -41,8 +41,8 @@ class TakenRows:
         self._ended: list[Run] = []
         self._last: Run | None = None
 
-    def take(self, chunk: int, row: int, told: bytes) -> None:
-        """Take the receipt of *row* of *chunk*."""
+    def take(self, chunk: int, row: int, told: bytes) -> bool:
+        """Take the receipt of *row* of *chunk*; return whether `ended` returns runs now."""
         run = self._last
         if run is None or run.chunk != chunk or run.stop != row:
             run = self._last = self._run(chunk, row)
@@ -50,6 +50,7 @@ class TakenRows:
         if told:
             run.told = told
             self._end(run)
+        return bool(self._ended)
 
     def _run(self, chunk: int, row: int) -> Run:
         """Return the run that *row* of *chunk* continues, or a new one."""
@@ -66,11 +67,6 @@ class TakenRows:
         del self._open[run.chunk]
         self._ended.append(run)
         self._last = None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether `ended` returns runs."""
-        return bool(self._ended)
 
     def ended(self) -> list[Run]:
         """Return the runs that have ended since the last call, in the order of their elements."""
