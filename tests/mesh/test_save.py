@@ -160,3 +160,13 @@ def test_workers_save_into_an_object_store(monkeypatch, another):
 
             assert sorted(map(int, far)) == list(range(COUNT))
         assert not [name for name in bucket.objects if "/new/" in name]
+
+
+def test_workers_do_not_write_what_workers_already_make(cluster, tmp_path):
+    far = Dataset.range(9).distribute("distributed_epoch", cluster.target)
+    with pytest.raises(DatasetError, match=r"already reads from workers: leave out distribute"):
+        save(far, tmp_path / "saved", cluster.target)
+
+    far.save(tmp_path / "saved")
+
+    assert sorted(map(int, Dataset.load(tmp_path / "saved"))) == list(range(9))

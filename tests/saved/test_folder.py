@@ -11,14 +11,14 @@ from penstock.saved.folder import folder_of
 
 def test_a_file_is_there_whole_once_it_is_written(folder):
     assert folder.read("a/b") is None
-    assert not folder.holds_anything()
+    assert folder.entries() == []
 
     folder.write("a/b", b"one")
     folder.write("a/b", memoryview(b"two"))
 
     assert folder.read("a/b") == b"two"
     assert folder.names("a") == ["b"]
-    assert folder.holds_anything()
+    assert sorted(folder.entries()) == ["a"]
 
 
 def test_one_of_many_who_create_a_file_succeeds(folder):

@@ -273,3 +273,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
     with pytest.raises(DatasetError, match=r"file/saved/.*json cannot be written.*Not a directory"):
         Dataset.range(3).save(file / "saved")
+
+
+def test_a_process_that_died_before_its_first_version_leaves_nothing_in_the_way(tmp_path):
+    path = tmp_path / "saved"
+    (path / "_penstock").mkdir(parents=True)
+    (path / "_penstock" / ".v00000001.json.0123.part").write_text("{")
+    Dataset.range(3).save(path)
+
+    assert list(map(int, Dataset.load(path))) == [0, 1, 2]
+    assert not list(path.rglob(".*"))

@@ -14,7 +14,14 @@ from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions, SaveStage
+from penstock.saved.manifest import (
+    FOLDER,
+    Manifest,
+    SavedVersion,
+    SavedVersions,
+    SaveOptions,
+    SaveStage,
+)
 from penstock.saved.recording import Recording, position_of
 from penstock.serialization.fingerprint import explain_difference, outline
 
@@ -50,9 +57,10 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
     fresh = Manifest(version=1, save_id=secrets.token_hex(8), outline=pipeline, options=options)
     latest = versions.latest()
     if latest is None:
-        if folder.holds_anything():
+        if others := sorted({*folder.entries()} - {FOLDER}):  # a saver that died may have left that
             raise DatasetError(
-                f"save: {path} holds files that are no saved dataset: give a new folder"
+                f"save: {path} holds files that are no saved dataset, such as {others[0]!r}: give "
+                "a new folder"
             )
         if versions.commit(first := SavedVersion(fresh, ())):
             return first

@@ -11,12 +11,13 @@ from penstock.dataset.save_job import SaveJob, begun
 from penstock.errors import DatasetError, MissingFile, SaveIncomplete
 from penstock.extras import needed
 from penstock.graph.node import Node
-from penstock.graph.traversal import DatasetBase
+from penstock.graph.traversal import DatasetBase, topological_order
 from penstock.ops.follow import Follow, check_goes_on
 from penstock.ops.load import Load
 from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
+from penstock.reader.node import Distribute
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage
 
@@ -179,6 +180,11 @@ def job_of(
     writing = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
     receipts: Node = writing
     if divided is not None:
+        if any(isinstance(node, Distribute) for node in topological_order(dataset.node)):
+            raise DatasetError(
+                "save: workers cannot write a dataset that already reads from workers: leave out "
+                "distribute(...), or call Dataset.save, which writes its elements in this process"
+            )
         try:
             receipts = divided(DatasetBase.concrete(writing)).node
         except DatasetError as exc:

@@ -76,8 +76,8 @@ class SaveFolder(ABC):
         """Delete the file *name*, if it is there."""
 
     @abstractmethod
-    def holds_anything(self) -> bool:
-        """Return whether there is anything in the folder."""
+    def entries(self) -> list[str]:
+        """Return the names of all files and folders right below; one name if it is a file."""
 
 
 def folder_of(op: str, path: str) -> SaveFolder:
@@ -156,9 +156,13 @@ class _LocalFolder(SaveFolder):
     def delete(self, name: str) -> None:
         Path(self.file(name)).unlink(missing_ok=True)
 
-    def holds_anything(self) -> bool:
-        path = Path(self.path)
-        return path.exists() and (not path.is_dir() or any(path.iterdir()))
+    def entries(self) -> list[str]:
+        try:
+            return [path.name for path in Path(self.path).iterdir()]
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError:
+            return [Path(self.path).name] if Path(self.path).exists() else []
 
 
 class _StoreFolder(SaveFolder):
@@ -220,6 +224,8 @@ class _StoreFolder(SaveFolder):
         with suppress(FileNotFoundError):
             self._sent(name, partial(self._obstore.delete, self._store, self._key(name)))
 
-    def holds_anything(self) -> bool:
-        found = self._listed(f"{self._prefix}/" if self._prefix else "")
-        return bool(found["objects"] or found["common_prefixes"])
+    def entries(self) -> list[str]:
+        prefix = f"{self._prefix}/" if self._prefix else ""
+        found = self._listed(prefix)
+        paths = [*(one["path"] for one in found["objects"]), *found["common_prefixes"]]
+        return [path.removeprefix(prefix).rstrip("/") for path in paths]

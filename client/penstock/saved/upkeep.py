@@ -8,7 +8,7 @@ import google_crc32c
 
 from penstock import stored_file
 from penstock.saved.folder import SaveFolder
-from penstock.saved.manifest import DATA, NEW, SavedVersion
+from penstock.saved.manifest import DATA, FOLDER, NEW, SavedVersion
 
 _AT_ONCE = 1 << 20
 
@@ -20,6 +20,7 @@ def leftovers(folder: SaveFolder, version: SavedVersion) -> list[str]:
     """
     chunks = set(version.names)
     found = [f"{under}/{name}" for under in (NEW, DATA) for name in folder.names(under)]
+    found += [f"{FOLDER}/{name}" for name in folder.names(FOLDER) if name.startswith(".")]
     return [name for name in found if name not in chunks]
 
 
