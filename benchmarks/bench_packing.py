@@ -1,15 +1,18 @@
 """How much padding do packs have, what does a document cost, and what does balance save?
 
-Documents are the files of Python's standard library, their paragraphs, and 100,000 documents with
-lengths as in web text. Peers pack the same documents in processes of their own.
+Documents are the files that the demo reads, the files of Python's standard library, their
+paragraphs, and 100,000 documents with lengths as in web text. Peers pack the same documents in
+processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +25,8 @@ from numpy.typing import NDArray
 from penstock import Dataset
 from penstock.engine.tallies import Tally
 from penstock.ops.internal.documents import Documents
+from penstock_cluster import LocalCluster
+from penstock_cluster.demo.corpus import Corpus
 
 sys.path.insert(0, str(ROOT / "benchmarks/peers"))
 
@@ -29,6 +34,7 @@ from documents import CAPACITY, lengths, tokens
 
 PEERS = ("trl", "grain")
 RANKS = 4
+STEPS = 256
 MOST = 20_000
 """Documents whose padding is measured: the model of first fit is slow."""
 
@@ -83,17 +89,43 @@ def theirs(peer: str, number: int) -> float:
     return float(json.loads(ran.stdout.splitlines()[-1])["microseconds"])
 
 
-def steps(balanced: bool, documents: list[NDArray[np.int32]]) -> float:
-    """Return the steps a second of ranks that wait for each other, at a cost of L²: no processes.
+def step_seconds(document: NDArray[np.int32]) -> float:
+    """Return what a step with *document* takes: a·L + b·L², up to 46 ms at 2,048 tokens."""
+    length = len(document)
+    return 2e-6 * length + 1e-8 * length**2
 
-    A token costs a nanosecond for each token of its document.
+
+def steps(balanced: bool, documents: list[NDArray[np.int32]], target: str) -> float:
+    """Return the steps a second of ranks in lock step, each of which sleeps for its document.
+
+    A rank sleeps so that four of them are not slower on two cores than on four.
     """
     dataset = Dataset.from_sequence(documents)
     if balanced:
-        dataset = dataset.balance(RANKS, cost=lambda document: float(len(document)) ** 2)
-    costs = np.array([float(len(document)) ** 2 for document in dataset])
-    rounds = costs[: len(costs) // RANKS * RANKS].reshape(-1, RANKS)
-    return len(rounds) / (1e-9 * rounds.max(1).sum())
+        dataset = dataset.balance(RANKS, cost=step_seconds)
+    name, together, taken = next(_names), threading.Barrier(RANKS), [0] * RANKS
+
+    def train(index: int) -> None:
+        far = dataset.distribute("distributed_epoch", target, name, index, RANKS)
+        for document in far:
+            together.wait()
+            if not taken[index]:
+                began[index] = time.perf_counter()
+            time.sleep(step_seconds(document))
+            taken[index] += 1
+        ended[index] = time.perf_counter()
+
+    began, ended = [0.0] * RANKS, [0.0] * RANKS
+    ranks = [threading.Thread(target=train, args=(index,)) for index in range(RANKS)]
+    for one in ranks:
+        one.start()
+    for one in ranks:
+        one.join()
+    assert set(taken) == {len(documents) // RANKS}
+    return taken[0] / (max(ended) - min(began))
+
+
+_names = (f"lock step {number}" for number in itertools.count())
 
 
 def imbalance(ranks: int, documents: list[NDArray[np.int32]], *, balanced: bool) -> float:
@@ -118,7 +150,7 @@ def counting(documents: list[NDArray[np.int32]]) -> float:
 def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
     """Measure everything."""
     out: list[Figure] = []
-    for name, all_of in lengths(number).items():
+    for name, all_of in {"the demo's files": Corpus.find().sizes, **lengths(number)}.items():
         of = all_of[:MOST]
         values = [
             ("best fit", padding(of, "best_fit")),
@@ -140,10 +172,14 @@ def figures(runs: int, number: int, *, peers: bool) -> list[Figure]:
     out += in_turn(candidates, "µs", runs)
     name = "processor time of a padded pack: counting tokens and padding"
     out.append(measure(name, "%", partial(counting, documents), runs))
-    unbalanced = steps(False, documents)
-    for name, x in (("as they come", unbalanced), ("balanced", steps(True, documents))):
-        ratio = None if name == "as they come" else x / unbalanced
-        out.append(Figure(f"steps of four ranks, cost L²: {name}", x, x, x, "steps/s", ratio))
+    some = documents[: STEPS * RANKS]
+    with LocalCluster(workers=1) as cluster:
+        ways = {"as they come": False, "balanced": True}
+        candidates = [
+            (f"four ranks in lock step: {name}", partial(steps, balanced, some, cluster.target))
+            for name, balanced in ways.items()
+        ]
+        out += in_turn(candidates, "steps/s", min(runs, 3), warm=True)
     for name, balanced in (("as they come", False), ("balanced", True)):
         x = imbalance(8, documents, balanced=balanced)
         out.append(Figure(f"longest / mean of eight ranks: {name}", x, x, x, ""))
