@@ -21,6 +21,9 @@ from penstock.ops.internal.arrangements import Arrangement
 from penstock.ops.internal.group_buffer import NO_INPUT, GroupedElement, Held, held_then
 from penstock.ops.internal.group_input import group_input
 
+MOST_OUTPUTS = 64
+"""The most outputs of a block: packs of a few thousand tokens then stay in a processor's cache."""
+
 
 class Intake(Protocol):
     """What an operator makes of elements before they wait, and of a group that leaves."""
@@ -95,6 +98,7 @@ class ArrangingIterator(OpIterator):
         if not self._restored:
             self._restore()
         out: list[Element] = []
+        n = min(n, MOST_OUTPUTS)
         while len(out) < n:
             try:
                 made = self._next(n, wait=not out)

@@ -89,7 +89,7 @@ class GroupedElement(NamedTuple):
     place: InputPosition
 
 
-_Arrivals: TypeAlias = tuple[Sequence[int], int, InputBlock, int]
+_Arrivals: TypeAlias = tuple[Sequence[int | None], int, InputBlock, int]
 """Consecutive elements that came into groups: their keys, the groups' size, and where they are in a
 block of the input, from the first one on. A tuple, because there is one for each pack."""
 
@@ -112,6 +112,8 @@ class Groups:
         """Elements that arrived, and keys of groups that were removed; entries are only added."""
         self._logged = 0
         """How many elements the log names."""
+        self._most = _LOG
+        """How many it names before it is shortened."""
 
     def __bool__(self) -> bool:
         return bool(self.elements)
@@ -162,9 +164,10 @@ class Groups:
         self.count -= len(self.elements.pop(key))
         self._last.pop(key, None)
         self._log.append(key)
-        if self._logged > 8 * self.count + _LOG:
-            self._log = list(_left(self._log))  # a new list: marks keep the old one
-            self._logged = self.count
+        if self._logged > self._most:
+            self._log = list(_shortened(self._log))  # a new list: marks keep the old one
+            self._logged = sum(map(_named, self._log))
+            self._most = 2 * self._logged + _LOG
 
     def mark(self) -> Held:
         """Capture the held elements."""
@@ -179,18 +182,35 @@ def held_then(held: Held) -> list[GroupedElement]:
 
 def _left(log: Sequence[_Entry]) -> Iterator[GroupedElement]:
     """Yield the elements that arrived and were not removed, in the order of the input."""
-    gone = {entry: i for i, entry in enumerate(log) if isinstance(entry, int)}
+    for entry in _shortened(log):
+        if isinstance(entry, GroupedElement):
+            yield entry
+        elif isinstance(entry, tuple):
+            keys, size, block, start = entry
+            for at, key in enumerate(keys, start):
+                if key is not None:
+                    yield GroupedElement(key, size, block.place(at))
+
+
+def _shortened(log: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Yield the arrivals of *log* that were not removed; None stands for the keys of others."""
+    gone: dict[int | None, int] = {x: i for i, x in enumerate(log) if isinstance(x, int)}
     for i, entry in enumerate(log):
-        match entry:
-            case int():
-                pass
-            case GroupedElement(key=key):
-                if gone.get(key, -1) < i:
-                    yield entry
-            case keys, size, block, start:
-                for at, key in enumerate(keys, start):
-                    if gone.get(key, -1) < i:
-                        yield GroupedElement(key, size, block.place(at))
+        if isinstance(entry, GroupedElement):
+            if gone.get(entry.key, -1) < i:
+                yield entry
+        elif isinstance(entry, tuple):
+            keys, size, block, start = entry
+            left = [key if gone.get(key, -1) < i else None for key in keys]
+            if left.count(None) < len(left):
+                yield left, size, block, start
+
+
+def _named(entry: _Entry) -> int:
+    """Return how many elements *entry* names."""
+    if isinstance(entry, int):
+        return 0
+    return 1 if isinstance(entry, GroupedElement) else len(entry[0])
 
 
 def written(
