@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import PenstockError, StoreFull
+from penstock.errors import DatasetError, PenstockError, StoreFull
 from tests.chaos import limits
 
 MANY, NBYTES = 48, 1 << 16
@@ -97,3 +97,23 @@ def test_a_dispatcher_takes_nothing_new_and_forgets_nothing_until_there_is_room(
         assert len(list(Dataset.range(3).distribute("distributed_epoch", cluster.target))) == 3
         cluster.dispatcher.restart()
         assert len(list(Dataset.range(4).distribute("distributed_epoch", cluster.target))) == 4
+
+
+def test_a_save_names_the_file_that_has_no_room_and_continues_when_there_is_room(disk):
+    pytest.importorskip("pyarrow")
+    path, dataset = disk / "saved", Dataset.range(MANY).map(noise)
+    dataset.take(0).save(path)
+    restore = limits.fill(disk)
+
+    with pytest.raises(DatasetError, match=r"saved/_penstock/.* cannot be written .*No space left"):
+        dataset.save(path, overwrite=True)
+    restore()
+    dataset.save(path, overwrite=True)
+
+    assert [int(each[0]) for each in Dataset.load(path)] == list(range(MANY))
+    assert not list(path.rglob(".*"))
+
+
+def noise(x):
+    random = np.random.default_rng(int(x)).integers(0, 255, NBYTES, np.uint8)
+    return np.concatenate([np.array([x], np.uint8), random])

@@ -357,6 +357,8 @@ def test_a_dataset_can_be_read_while_another_one_is_written_over_it(path):
         return x
 
     Dataset.range(50).map(reads).save(path, chunk_bytes=80, overwrite=True)
+    with pytest.raises(MissingFile, match=r"replaced version 2 of .*: leave out at="):
+        Dataset.load(path, at=2)
 
     assert read == list(range(300))
     assert numbers(Dataset.load(path)) == list(range(50))
@@ -393,3 +395,28 @@ def test_damage_is_named_to_a_reader_that_follows_and_it_goes_on_with_the_next_c
     with pytest.raises(TransformError, match=r"00000001-\w+.arrow.* are damaged"):
         list(followed)
     assert numbers(followed.ignore_errors()) == [*range(10), *range(20, 30)]
+
+
+@pytest.mark.parametrize("nbytes", [0, 300, 3 << 20])
+def test_a_chunk_that_lost_its_end_is_an_error_and_not_the_end(path, nbytes):
+    Dataset.range(10).map(lambda x: np.full(1 << 20, x, np.uint8)).save(path, compression=None)
+    (file,) = (path / "data").iterdir()
+    os.truncate(file, nbytes)
+
+    with pytest.raises(TransformError, match=rf"has {nbytes:,} bytes instead of"):
+        list(Dataset.load(path))
+    with pytest.raises(TransformError, match="are damaged|out of bounds"):
+        list(Dataset.load(path, wait=True))
+    with pytest.raises(TransformError):
+        list(Dataset.load(path).global_shuffle(seed=1))
+
+
+def test_a_folder_that_cannot_be_read_is_named(path, monkeypatch):
+    Dataset.range(3).save(path)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DatasetError, match=r"v00000003.json cannot be read .*denied"):
+        Dataset.load(path)

@@ -112,14 +112,20 @@ class Saving(DatasetBase):
                 raise DatasetError("load: at= reads one version, and wait=True follows new ones")
             limit = None if timeout is None else check_seconds("load", "timeout", timeout)
             return cls(Follow(folder, limit))
-        found = versions.latest() if at is None else versions.read(check_count("load", "at", at))
-        if found is None:
+        newest = versions.latest()
+        found = newest if at is None else versions.read(check_count("load", "at", at))
+        if found is None or newest is None:
             raise MissingFile(
                 f"load: {folder} holds no saved dataset: see its path, or wait=True for one that "
                 "is about to be written"
             )
         if at is None:
             _check_complete(folder, found)
+        elif _is_deleted(found, newest):
+            raise MissingFile(
+                f"load: another dataset replaced version {at} of {folder}, and its chunks are "
+                "deleted: leave out at= for the newest version"
+            )
         return cls(_load(folder, found))
 
 
@@ -131,6 +137,12 @@ def _check_complete(folder: str, found: SavedVersion) -> None:
             f"elements. wait=True follows it, at={found.manifest.version} reads what there is; the "
             "same save continues it, if its process died"
         )
+
+
+def _is_deleted(version: SavedVersion, newest: SavedVersion) -> bool:
+    """Return whether the dataset with *newest* has replaced *version*, and is complete."""
+    now = newest.manifest
+    return now.stage is SaveStage.COMPLETE and now.save_id != version.manifest.save_id
 
 
 def _load(folder: str, found: SavedVersion) -> Load:

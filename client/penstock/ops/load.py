@@ -25,7 +25,7 @@ from penstock.ops.internal.file_parts import (
     PartReader,
     Place,
 )
-from penstock.saved.chunk_reader import ChunkFile, version_of
+from penstock.saved.chunk_reader import ChunkFile, DamagedError, version_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion
@@ -82,6 +82,12 @@ class ChunkReader(PartReader):
     def __init__(
         self, file: ChunkFile, part: FilePart, contents: ChunkContents, place: Place
     ) -> None:
+        if part.stop is not None and part.size != contents.nbytes:
+            file.close()
+            raise DamagedError(
+                f"the file has {part.size:,} bytes instead of {contents.nbytes:,}; save the "
+                "dataset again with overwrite=True"
+            )
         self._file, self._name = file, part.name
         self._groups = [
             number

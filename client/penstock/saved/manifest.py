@@ -13,7 +13,8 @@ replace nothing of each other, and an overwritten dataset can be read until the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from itertools import count
 from typing import Any
@@ -136,7 +137,7 @@ class SavedVersions:
 
     def latest(self, known: SavedVersion | None = None) -> SavedVersion | None:
         """Return the newest version, which is at least *known*; None if there is none."""
-        numbers = [] if known else list(map(_number, self._folder.names(FOLDER)))
+        numbers = [] if known else list(map(_number, self._names()))
         newest = known or (self.read(max(numbers)) if any(numbers) else None)
         # A listing may lag behind, so the next names are tried.
         for number in count(newest.manifest.version + 1 if newest else 1):
@@ -179,12 +180,27 @@ class SavedVersions:
             before = self.read(manifest.base)
         return SavedVersion(manifest, (*before.chunks, *manifest.chunks))
 
+    def _names(self) -> list[str]:
+        with self._reading(FOLDER):
+            return self._folder.names(FOLDER)
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise DatasetError(
+                f"{self._op}: {self._folder.file(name)} cannot be read ({exc}): see who may read "
+                "it, and whether its disk or store works"
+            ) from exc
+
     def _manifest(self, version: int) -> Manifest | None:
         name = manifest_name(version)
-        text = self._folder.read(name)
+        where = self._folder.file(name)
+        with self._reading(name):
+            text = self._folder.read(name)
         if text is None:
             return None
-        where = self._folder.file(name)
         try:
             plain = msgspec.json.decode(text)
             written = plain.get("penstock") if isinstance(plain, Mapping) else None
