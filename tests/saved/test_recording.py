@@ -8,7 +8,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.save_job import begun
 from penstock.dataset.saving import job_of, options_of_save
-from penstock.errors import DatasetError, Superseded
+from penstock.errors import DatasetError, Superseded, TransformError
 from penstock.saved import folder as folders
 from penstock.saved.arrow_file import ArrowWriter
 from penstock.saved.folder import folder_of
@@ -283,3 +283,22 @@ def test_a_process_that_died_before_its_first_version_leaves_nothing_in_the_way(
 
     assert list(map(int, Dataset.load(path))) == [0, 1, 2]
     assert not list(path.rglob(".*"))
+
+
+def test_elements_of_two_chunks_that_differ_are_named_by_their_column(tmp_path):
+    flag = tmp_path / "mended"
+
+    def changes(x):
+        if x == 50 and not flag.exists():
+            raise ValueError("no fifty")
+        return {"x": x if x < 50 else float(x)}
+
+    dataset = Dataset.range(100).map(changes)
+    with pytest.raises(TransformError, match="no fifty"):
+        dataset.save(tmp_path / "saved", chunk_bytes=80)
+    flag.touch()
+
+    with pytest.raises(
+        DatasetError, match="x is scalars <i8 in one and scalars <f8 in the other; map all"
+    ):
+        dataset.save(tmp_path / "saved", chunk_bytes=80)

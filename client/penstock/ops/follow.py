@@ -24,9 +24,10 @@ from penstock.saved.chunk_reader import ChunkFile, replaced
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage, chunk_name
+from penstock.stored_file import is_url
 
-_LOOK = 0.05
-"""Seconds between two looks for a new version."""
+_LOOK, _LOOK_AT_STORE = 0.05, 0.5
+"""Seconds between two looks for a new version; a store charges for each one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,7 @@ class _FollowIterator(RowsIterator):
                     f"load: {what} written to {self._node.path} for {waited:.1f} s: see whether "
                     "its save still runs, or give a longer timeout"
                 )
-            time.sleep(_LOOK)
+            time.sleep(_LOOK_AT_STORE if is_url(self._node.path) else _LOOK)
         elif newest is not None:
             self._check_same(newest)
             check_goes_on(self._node.path, newest)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from penstock.errors import DatasetError, Superseded, describe
+from penstock.frames.columns import Alike
 from penstock.saved import arrow_file
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
@@ -193,9 +194,15 @@ class Recording:
 def _unlike(layout: str, other: str) -> str:
     first, second = (SavedLayout.from_text(text) for text in (layout, other))
     kinds = zip(first.names, first.kinds, second.kinds, strict=False)
-    differ = [f"{name} is {a.plain()} and {b.plain()}" for name, a, b in kinds if a != b]
+    differ = [
+        f"{name} is {_told(a)} in one and {_told(b)} in the other" for name, a, b in kinds if a != b
+    ]
     return (
-        "save: elements of different tasks are not alike: "
+        "save: elements of two chunks are not alike: "
         + (differ[0] if differ else "they have other structures")
         + "; map all elements to one structure and dtype"
     )
+
+
+def _told(kind: Alike) -> str:
+    return " ".join(map(str, kind.plain()))
