@@ -54,6 +54,28 @@ def test_a_log_whose_older_round_shows_behind_the_newer_is_whole(file):
         assert 0 < wal_check.inspect(log).at < log.stat().st_size
 
 
+def test_a_dispatcher_that_is_killed_in_two_transactions_one_after_another_starts(file):
+    log = file.with_name("journal.db-wal")
+    with Store(file, power=False) as store:
+        written(store, [DatasetRegistered("d1", (), "")], 1)
+        main = file.read_bytes()
+        written(store, [DatasetRegistered("d2", (), "x" * 50_000)], 2)
+        first = log.read_bytes()
+    page, header = wal_check.HEADER.unpack_from(first)[2], wal_check.FRAME.size
+
+    file.write_bytes(main)
+    log.write_bytes(first[: -page - header])  # the last page of the first transaction is missing
+    with Store(file, power=False) as store:
+        assert store.load().state.length == 1
+        old = log.read_bytes()
+        written(store, [DatasetRegistered("d2", (), "")], 2)
+        second, stop = log.read_bytes(), wal_check.inspect(log).at - page
+    file.write_bytes(main)
+    log.write_bytes(second[:stop] + old[stop:])  # of the second one, too
+
+    assert loaded(file).length == 1
+
+
 def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_place(file):
     log = file.with_name("journal.db-wal")
     store = Store(file, power=False)

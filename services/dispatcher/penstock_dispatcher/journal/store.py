@@ -104,8 +104,8 @@ class Store:
     def _check_log(self) -> None:
         """Refuse a log that SQLite would silently drop; warn of an unacknowledged end.
 
-        One that it drops whole is emptied: SQLite would continue with salts of its torn header, and
-        could take old frames after the new ones for new frames.
+        That end is cut off. SQLite would write over it with the same salts, and its frames would
+        stand after new ones: if the dispatcher is killed then, they look like later transactions.
         """
         logged = self.log
         if not _size(logged):
@@ -130,8 +130,8 @@ class Store:
                 f"{self.file} is empty or missing, and {logged.name} is not: restore both from a "
                 "copy, or delete the folder to begin again"
             )
-        if tail.nbytes and not tail.at:
-            os.truncate(logged, 0)
+        if tail.nbytes:
+            os.truncate(logged, tail.at)
 
     def _is_new(self) -> bool:
         self._ask("PRAGMA locking_mode = EXCLUSIVE")  # no shared memory: no other process reads
