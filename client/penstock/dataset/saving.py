@@ -93,7 +93,8 @@ class Saving(DatasetBase):
 
         Raises:
             DatasetError: when an argument or the manifest is malformed.
-            MissingFile: when the folder holds no saved dataset, or not the version *at*.
+            MissingFile: when the folder holds no saved dataset, or not the version *at*, or when
+                another dataset replaced that version.
             SaveIncomplete: without *wait* and *at*, when the save has not ended. With *wait*,
                 during reading, when it failed or was cancelled; the message has its error.
             WaitedTooLong: during reading, after *timeout*.
