@@ -90,7 +90,7 @@ EVERY_OPERATOR = {
     "parquet": build("parquet", literally(()), ("a",), {"a": 1}, [("a", ">", 3)], 4),
     "arrow": build("arrow", literally(()), ("a",), {"a": 1}),
     "array_records": build("array_records", literally(())),
-    "load": build("load", (), SAVED.name, 2),
+    "load": Dataset.load(SAVED.name).node,
     "follow": build("follow", SAVED.name, 9.0),
     "write_chunks": build(
         "map",

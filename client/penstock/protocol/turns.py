@@ -10,9 +10,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from penstock.protocol.mixture import WeightStage
-from penstock.protocol.turn_pattern import pattern_of
+
+if TYPE_CHECKING:
+    from penstock.protocol.turn_pattern import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class _Segment:
         rounds, rest = divmod(turn - self.begin, sum(self.parts))
         if not rest:
             return tuple(b + rounds * q for b, q in zip(self.before, self.parts, strict=True))
-        own = pattern_of(self.parts, self.seed).turns
+        own = _pattern(self.parts, self.seed).turns
         return tuple(
             b + rounds * q + bisect_left(turns, rest)
             for b, q, turns in zip(self.before, self.parts, own, strict=True)
@@ -39,7 +42,7 @@ class _Segment:
     def turn_of(self, source: int, element: int) -> int:
         """Return the turn that takes *element* of *source*, which is in this segment or later."""
         rounds, rest = divmod(element - self.before[source], self.parts[source])
-        own = pattern_of(self.parts, self.seed).turns[source]
+        own = _pattern(self.parts, self.seed).turns[source]
         return self.begin + rounds * sum(self.parts) + own[rest]
 
     def takes_fewer(self, source: int, element: int, end: int) -> bool:
@@ -50,7 +53,7 @@ class _Segment:
 
     def sources(self, start: int, stop: int) -> array[int]:
         """Return the sources of turns *start* to *stop*."""
-        pattern = pattern_of(self.parts, self.seed).sources
+        pattern = _pattern(self.parts, self.seed).sources
         first = (start - self.begin) % len(pattern)
         last = first + stop - start
         rounds = -(-last // len(pattern))
@@ -200,3 +203,10 @@ def turns_of(
 ) -> Turns:
     """Return the turns of a mixture, made once for equal arguments; see `Turns`."""
     return Turns(stages, sizes, stop, max_epochs, seed)
+
+
+def _pattern(parts: tuple[int, ...], seed: int) -> Pattern:
+    # It loads NumPy, which a dispatcher does without until it hands out turns.
+    from penstock.protocol.turn_pattern import pattern_of  # noqa: PLC0415
+
+    return pattern_of(parts, seed)
