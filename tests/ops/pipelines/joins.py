@@ -98,7 +98,7 @@ def owed(lists, stop):
             parts = live
             continue
         out.append(rests[which].pop(0))
-        size = out[-1] % 5
+        size = max(1, out[-1] % 5)  # an element without tokens counts as one
         debts = [d + size * part for d, part in zip(debts, parts)]
         debts[which] -= size * sum(parts)
     return out
