@@ -4,10 +4,9 @@ import json
 import os
 import re
 import signal
-import socket
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from penstock.service import register_dataset
 from penstock_cluster import LocalCluster
 from penstock_dispatcher import DispatcherConfig
 from tests.frameworks.warm import Program
+from tests.free_ports import free_ports
 
 PROGRAM = Path(__file__).parent / "parameter_server_program.py"
 COUNT = 1600
@@ -41,9 +41,7 @@ def own(clusters, tmp_path):
 @contextmanager
 def training(target, log):
     """Start a parameter server, two workers and a chief; yield workers and chief."""
-    with ExitStack() as sockets:
-        free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        addresses = ["127.0.0.1:{1}".format(*one.getsockname()) for one in free]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
     cluster = json.dumps({"ps": addresses[:1], "worker": addresses[1:]})
     roles = [("ps", "0"), ("worker", "0"), ("worker", "1"), ("chief", target)]
     processes = [
