@@ -143,6 +143,7 @@ save(dataset, path, target, chunk_bytes=200, order=order).wait(100)
 """
 
 
+@pytest.mark.slow
 def test_workers_save_into_an_object_store(monkeypatch, another):
     with served() as bucket:
         for name, value in (
