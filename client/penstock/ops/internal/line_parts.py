@@ -91,7 +91,7 @@ class LineReader(RecordReader):
             raise self._broken
         lines: list[bytes] = []
         try:
-            lines.extend(islice(self.file, n))
+            self._take(n, lines)
         except Exception as exc:
             if not lines or is_interrupt(exc):
                 raise
@@ -107,6 +107,21 @@ class LineReader(RecordReader):
             kept.append(line)
             at += len(line)
         return kept
+
+    def _take(self, n: int, lines: list[bytes]) -> None:
+        """Append up to *n* lines to *lines*, of which few begin behind the part."""
+        if (stop := self.end) is None:
+            lines.extend(islice(self.file, n))
+            return
+        left, at = stop - self.byte, 0
+        while len(lines) < n and at <= left:
+            # Of lines of about this length, so many are what is left, or a chunk.
+            each = at // len(lines) + 1 if lines else CHUNK
+            few, known = max(1, min(left - at, CHUNK) // each), len(lines)
+            lines.extend(islice(self.file, min(few, n - known)))
+            if len(lines) == known:
+                break
+            at += sum(map(len, lines[known:]))
 
     def move(self, place: Place) -> None:
         """See `PartReader.move`."""
