@@ -153,6 +153,6 @@ def test_what_waits_long_in_a_group_does_not_hold_back_what_came_later(sessions,
         for _ in it:
             still.append(unacked(sessions[0]) & set(range(30)))
 
-    assert all(5 in numbers for numbers in still[:-1])
+    assert all(5 in numbers for numbers in still[1:-1])  # it may come after the first group left
     assert still[8] == {5}
     assert not unacked(sessions[0])
