@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.saved.taken import Run, TakenRows
+from penstock.saved.taken import RowRun, TakenRows
 
 
 def taken(ordered, *receipts):
@@ -21,20 +21,20 @@ def test_a_chunk_whose_last_row_was_taken_is_whole():
 def test_chunks_of_several_tasks_may_take_turns_if_no_order_is_wanted():
     rows = taken(False, (1, 0, b""), (2, 0, b""), (1, 1, b"a"), (2, 1, b"b"))
 
-    assert rows.ended() == [Run(1, 0, 2, b"a"), Run(2, 0, 2, b"b")]
+    assert rows.ended() == [RowRun(1, 0, 2, b"a"), RowRun(2, 0, 2, b"b")]
 
 
 def test_rows_that_are_missing_in_a_chunk_make_two_runs_of_it():
     rows = taken(False, (1, 0, b""), (1, 3, b""), (1, 4, b"a"))
 
-    assert rows.ended() == [Run(1, 0, 1), Run(1, 3, 5, b"a")]
+    assert rows.ended() == [RowRun(1, 0, 1), RowRun(1, 3, 5, b"a")]
 
 
 def test_a_restored_run_goes_on():
-    rows = TakenRows(ordered=True, going_on=[Run(1, 0, 2)])
+    rows = TakenRows(ordered=True, going_on=[RowRun(1, 0, 2)])
     rows.take(1, 2, b"a")
 
-    assert rows.ended() == [Run(1, 0, 3, b"a")]
+    assert rows.ended() == [RowRun(1, 0, 3, b"a")]
 
 
 @st.composite

@@ -1,7 +1,7 @@
 """Makes versions of a saved dataset of the receipts that `write_chunks` gives.
 
-A version is committed together with the position behind its last receipt. So after any crash,
-saving goes on behind the elements that are committed. The others are made and written again.
+A version is committed together with the position after its last receipt. So after any crash,
+saving goes on after the elements that are committed. The others are made and written again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.saved.manifest import (
     chunk_name,
 )
 from penstock.saved.receipts import ChunkTold, new_name
-from penstock.saved.taken import Run, TakenRows
+from penstock.saved.taken import RowRun, TakenRows
 from penstock.saved.upkeep import leftovers, lost
 
 log = logging.getLogger("penstock")
@@ -47,7 +47,7 @@ class Receipts(Protocol):
         """Return the next one."""
 
     def state(self) -> Any:
-        """Return the position behind the last one."""
+        """Return the position after the last one."""
 
 
 class Position(msgspec.Struct):
@@ -55,7 +55,7 @@ class Position(msgspec.Struct):
 
     state: Any = None
     """Of the iterator over receipts."""
-    going_on: list[Run] = []
+    going_on: list[RowRun] = []
     """Rows that were taken, of chunks of which more rows may follow."""
 
 
@@ -88,7 +88,8 @@ class Recording:
             PenstockError: each error of the receipts; it is in the last version, too.
         """
         try:
-            for chunk, row, told in receipts:
+            # A call that cancels may come before there are receipts that it could close.
+            for chunk, row, told in () if is_cancelled() else receipts:
                 has_ended = self._taken.take(int(chunk), int(row), told)
                 if has_ended and self._is_due():
                     self._commit(receipts)
@@ -161,7 +162,7 @@ class Recording:
         except Exception:
             log.exception("save: the error could not be written to %s", self._folder.path)
 
-    def _placed(self, run: Run, number: int) -> tuple[ChunkContents, str]:
+    def _placed(self, run: RowRun, number: int) -> tuple[ChunkContents, str]:
         """Give the rows of *run* their place as chunk *number*; return what it has."""
         options = self.version.manifest.options
         if run.is_whole:

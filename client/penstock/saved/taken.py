@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Run(msgspec.Struct, array_like=True):
+class RowRun(msgspec.Struct, array_like=True):
     """Rows *start* to *stop* of a new chunk, whose receipts were taken."""
 
     chunk: int
@@ -32,14 +32,14 @@ class TakenRows:
     >>> for receipt in [(7, 0, b""), (7, 1, b""), (9, 2, b""), (9, 3, b"{}")]:
     ...     _ = taken.take(*receipt)
     >>> taken.ended()
-    [Run(chunk=7, start=0, stop=2, told=b''), Run(chunk=9, start=2, stop=4, told=b'{}')]
+    [RowRun(chunk=7, start=0, stop=2, told=b''), RowRun(chunk=9, start=2, stop=4, told=b'{}')]
     """
 
-    def __init__(self, *, ordered: bool, going_on: Sequence[Run] = ()) -> None:
+    def __init__(self, *, ordered: bool, going_on: Sequence[RowRun] = ()) -> None:
         self._ordered = ordered
         self._open = {run.chunk: run for run in going_on}
-        self._ended: list[Run] = []
-        self._last: Run | None = None
+        self._ended: list[RowRun] = []
+        self._last: RowRun | None = None
 
     def take(self, chunk: int, row: int, told: bytes) -> bool:
         """Take the receipt of *row* of *chunk*; return whether `ended` returns runs now."""
@@ -52,7 +52,7 @@ class TakenRows:
             self._end(run)
         return bool(self._ended)
 
-    def _run(self, chunk: int, row: int) -> Run:
+    def _run(self, chunk: int, row: int) -> RowRun:
         """Return the run that *row* of *chunk* continues, or a new one."""
         run = self._open.get(chunk)
         if self._ordered:
@@ -61,19 +61,19 @@ class TakenRows:
         if run is not None and run.stop != row:
             self._end(run)
             run = None
-        return run or self._open.setdefault(chunk, Run(chunk, row, row))
+        return run or self._open.setdefault(chunk, RowRun(chunk, row, row))
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: RowRun) -> None:
         del self._open[run.chunk]
         self._ended.append(run)
         self._last = None
 
-    def ended(self) -> list[Run]:
+    def ended(self) -> list[RowRun]:
         """Return the runs that have ended since the last call, in the order of their elements."""
         ended, self._ended = self._ended, []
         return ended
 
-    def going_on(self) -> list[Run]:
+    def going_on(self) -> list[RowRun]:
         """Return the runs that have not ended."""
         return list(self._open.values())
 
