@@ -119,9 +119,11 @@ class _FollowIterator(RowsIterator):
         return False
 
     def _newer(self, began: float) -> SavedVersion | None:
-        """Return a newer version; or, after a pause, the same."""
+        """Return a newer version; or, after a pause, the same, if its save goes on."""
         newest = self._versions.latest(self._version)
         if newest is self._version:
+            if newest is not None:
+                check_goes_on(self._node.path, newest)
             waited, limit = time.monotonic() - began, self._node.timeout
             if limit is not None and waited > limit:
                 what = "nothing new was" if newest else "there is no saved dataset that was"
@@ -132,7 +134,6 @@ class _FollowIterator(RowsIterator):
             time.sleep(_LOOK_AT_STORE if is_url(self._node.path) else _LOOK)
         elif newest is not None:
             self._check_same(newest)
-            check_goes_on(self._node.path, newest)
         return newest
 
     def _check_same(self, newest: SavedVersion | None) -> None:
