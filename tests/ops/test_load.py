@@ -173,6 +173,54 @@ def test_a_save_goes_on_behind_the_element_that_failed(path, tmp_path):
     assert numbers(version) == []
 
 
+def test_a_reader_that_follows_gets_all_that_a_failed_save_committed_and_then_its_error(path):
+    def bad(x):
+        time.sleep(0.001)
+        if x == 200:
+            raise ValueError("no more")
+        return x
+
+    with pytest.raises(TransformError, match="no more"):
+        Dataset.range(300).map(bad).save(path, chunk_bytes=80)
+    seen = []
+
+    with pytest.raises(
+        SaveIncomplete, match=r"failed after \d+ elements: TransformError: .*no more"
+    ):
+        seen.extend(map(int, Dataset.load(path, wait=True)))
+
+    assert seen == list(range(_elements(path)))
+    assert len(seen) > 10
+
+
+def test_a_save_that_is_cancelled_before_it_begins_makes_nothing(path):
+    calls = path.with_name("calls")
+
+    def noted(x):
+        calls.touch()
+        return x
+
+    options = options_of_save("arrow", None, 80)
+    job = job_of(Dataset.range(600).map(noted), path, options, 10.0, overwrite=False)
+    job.cancel()
+    job.start()
+
+    with pytest.raises(SaveIncomplete, match="was cancelled"):
+        job.wait(60)
+    assert not calls.exists()
+
+
+def test_a_save_whose_thread_ends_by_an_exit_is_no_success(path, monkeypatch):
+    def leave(*_):
+        raise SystemExit(3)
+
+    job = job_of(Dataset.range(6), path, options_of_save("arrow", None, 80), 10.0, overwrite=False)
+    monkeypatch.setattr(job, "run", leave)
+
+    with pytest.raises(SystemExit):
+        job.start().wait(60)
+
+
 def test_one_that_another_process_continues_stops(path):
     dataset = Dataset.range(100)
     options = options_of_save("arrow", None, 80)

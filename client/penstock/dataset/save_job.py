@@ -127,7 +127,7 @@ class SaveJob:
         self._total = total if total >= 0 else None
         self._recording = Recording(folder_of("save", path), version)
         self._cancelled = threading.Event()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._began = time.monotonic()
         self._reading: DatasetIterator | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-save", daemon=True)
@@ -225,5 +225,5 @@ class SaveJob:
     def _run(self) -> None:
         try:
             self.run()
-        except Exception as exc:  # noqa: BLE001  `wait` raises it
+        except BaseException as exc:  # noqa: BLE001  `wait` raises it: the end is no success
             self._error = exc
