@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.credentials import caller
 from penstock.executors import process_pool
 from penstock_cluster.cli.status import fetch
 from penstock_cluster.fork_servers import held
@@ -82,6 +83,14 @@ def _reports_are_not_searched():
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _credentials_are_forgotten():
+    """Forget which credentials an address had: the port may come again, for another service."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(caller, "_chosen", {})
+        yield
 
 
 @pytest.fixture(scope="module")

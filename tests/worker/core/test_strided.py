@@ -27,10 +27,12 @@ from penstock_worker.core.events import (
     SendRecall,
     SendToRunner,
     StreamAcked,
+    StreamClosed,
     StreamOpened,
     StreamWritable,
     Tick,
 )
+from penstock_worker.core.sharing_readers import TAKEOVER
 from penstock_worker.core.state_machine import WorkerCore
 from penstock_worker.core.strided import AHEAD
 from penstock_worker.runner.messages import (
@@ -189,6 +191,35 @@ def test_a_consumer_is_told_that_it_has_all_though_others_have_not():
 
     assert [each.stream for each in mesh.of(SendAllSent)] == [2]
     assert mesh.delivery.all_sent
+
+
+def test_who_takes_the_place_of_a_reader_that_leaves_waits_a_little_for_its_elements():
+    mesh = Mesh()
+    mesh.makes(0, 4)
+    mesh.opens(1, 0)
+    mesh.tell(RunEnded(1, 4), StreamClosed(1))
+    mesh.opens(3, 0)
+
+    assert not mesh.of(SendAllSent)
+
+    mesh.assign(TASK, {ReaderId(1): ReaderStatus.LEFT})
+
+    assert mesh.sent() == {3: [0, 2]}
+    assert [each.stream for each in mesh.of(SendAllSent)] == [3]
+
+
+def test_it_goes_on_without_the_elements_of_a_reader_that_may_have_died():
+    mesh = Mesh()
+    mesh.makes(0, 4)
+    mesh.opens(1, 0)
+    mesh.tell(RunEnded(1, 4), StreamClosed(1))
+    mesh.opens(3, 0)
+
+    mesh.tell(*[Tick()] * (TAKEOVER - 1), now=5.0)
+    assert not mesh.of(SendAllSent)
+    mesh.tell(Tick(), now=6.0)
+
+    assert [each.stream for each in mesh.of(SendAllSent)] == [3]
 
 
 def test_each_element_takes_more_of_the_credit_than_its_bytes():

@@ -45,6 +45,10 @@ PATIENCE = 8
 """Ticks without an ack after which a loop that reads in order gives its elements to other readers.
 They get these late, after later elements, which a loop that makes progress must not cause."""
 
+TAKEOVER = 4
+"""Ticks for which a new reader of an ordered task may wait for elements of one that has no stream.
+Perhaps that one has just left, and the dispatcher's word about it comes after its successor."""
+
 
 @dataclass(slots=True)
 class ReadStream:
@@ -64,6 +68,8 @@ class ReadStream:
     """Whether its reader was told that all is sent."""
     quiet_ticks: int = 0
     """Ticks since its loop consumed something."""
+    ticks: int = 0
+    """Ticks since it was opened."""
 
     @property
     def wants_frame(self) -> bool:
@@ -88,6 +94,7 @@ class ReadStream:
         """Allow another recall: a loop that asked then may not be asking now."""
         self.recalled, self.waiting_ticks = False, max(0, self.waiting_ticks - 1)
         self.quiet_ticks += 1
+        self.ticks += 1
 
 
 class Sender:
@@ -148,7 +155,7 @@ class SharingReaders:
         self.ownership = ownership
         self.streams: dict[ReaderId, ReadStream] = {}
         self._frames, self._sender = frames, sender
-        self._patience = PATIENCE if ordered else 0
+        self._patience, self._takeover = (PATIENCE, TAKEOVER) if ordered else (0, 0)
         self._subscriptions: dict[ReaderId, int] = {}
 
     @property
@@ -236,8 +243,10 @@ class SharingReaders:
 
     def tell_all_sent(self, out: list[Effect]) -> None:
         """Tell each reader, once for each stream, that it gets no more elements."""
+        may_come_back = not self.ownership.holders <= self.streams.keys()
         for stream in self.streams.values():
-            if not stream.all_sent:
+            waits = may_come_back and stream.ticks < self._takeover
+            if not (stream.all_sent or waits):
                 stream.all_sent = True
                 told = AllSent(self._sender.task, self._sender.attempt, stream.subscription)
                 out.append(SendAllSent(stream.id, told))
