@@ -75,6 +75,26 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     assert list(Path(tmp_path, "data").iterdir()) == []
 
 
+def test_a_file_that_was_written_has_a_name_on_the_disk(tmp_path, monkeypatch):
+    on_disk = set()
+
+    def noted(descriptor):
+        found = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        on_disk.update(found.iterdir() if found.is_dir() else [])
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folder = folder_of("save", str(tmp_path / "a" / "b"))
+    for call in (
+        lambda: folder.write("new/x", b"x"),
+        lambda: folder.copy("new/x", "data/0"),
+        lambda: folder.create("v1", b"1"),
+    ):
+        call()
+
+        there = {path for path in tmp_path.rglob("*") if not path.name.endswith(".part")}
+        assert there <= on_disk
+
+
 @pytest.mark.parametrize("path", ["http://host/x", "memory://x", "ftp://host/x"])
 def test_a_store_without_atomic_creation_is_refused(path):
     with pytest.raises(

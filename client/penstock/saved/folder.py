@@ -6,6 +6,7 @@ succeeds. Everything that decides who may write rests on it.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from abc import ABC, abstractmethod
@@ -103,9 +104,37 @@ def _part_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}{_PART}")
 
 
+def _make_folder(path: Path) -> None:
+    """Make the folder *path* and those above it, so that a crash of the host loses none."""
+    try:
+        path.mkdir()
+    except FileNotFoundError:
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+    except FileExistsError:
+        return
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the names in *folder* are on the disk, where the file system can say so."""
+    found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(found)
+    except OSError as exc:
+        if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(found)
+
+
 class _LocalFolder(SaveFolder):
+    """A folder on a disk. When a call returns, a crash of the host cannot undo it."""
+
     def write(self, name: str, data: Any) -> None:
-        self._written(name, data).replace(self.file(name))
+        part = self._written(name, data)
+        part.replace(self.file(name))
+        _sync(part.parent)
 
     def create(self, name: str, data: Any) -> bool:
         part = self._written(name, data)
@@ -117,10 +146,11 @@ class _LocalFolder(SaveFolder):
             return True
         finally:
             part.unlink(missing_ok=True)
+            _sync(part.parent)
 
     def _written(self, name: str, data: Any) -> Path:
         path = Path(self.file(name))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         part = _part_of(path)
         try:
             with part.open("xb") as file:
@@ -147,11 +177,12 @@ class _LocalFolder(SaveFolder):
 
     def copy(self, name: str, new: str) -> None:
         path = Path(self.file(new))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         part = _part_of(path)
         os.link(self.file(name), part)
         part.replace(path)
         part.unlink(missing_ok=True)  # a rename onto another name of the same file does nothing
+        _sync(path.parent)
 
     def delete(self, name: str) -> None:
         Path(self.file(name)).unlink(missing_ok=True)
