@@ -1,11 +1,12 @@
 """`penstock weights`: shows the shares of a job's mixture, and changes them while it runs."""
 
+from functools import partial
+
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
 from penstock_cluster.cli import weights
-from penstock_cluster.cli.app import main
 
 
 def mixture():
@@ -26,62 +27,54 @@ def job(one_worker, request):
 
 
 @pytest.fixture
-def called(monkeypatch, capsys):
-    """Runs the command in this process."""
-
-    def run(*args):
-        monkeypatch.setattr("sys.argv", ["penstock", "weights", *args])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
-
-    return run
+def of_weights(called):
+    """Runs ``penstock weights`` in this process."""
+    return partial(called, "weights")
 
 
-def test_pairs_change_the_weights_and_none_shows_them(job, called):
-    code, out, _ = called(*job, "web=0.5", "code=0.5")
+def test_pairs_change_the_weights_and_none_shows_them(job, of_weights):
+    code, out, _ = of_weights(*job, "web=0.5", "code=0.5")
     assert code == 0
     turn = int(out.split()[-2])
     assert out == f"the weights hold from turn {turn} on\n"
 
-    code, out, _ = called(*job)
+    code, out, _ = of_weights(*job)
     assert code == 0
     assert "50.0 %" in out
     assert "75.0 % / 7" in out
     assert f"{turn:,}" in out
 
 
-def test_a_turn_that_tasks_have_is_an_error_that_names_the_first_possible_one(job, called):
-    code, _, err = called(*job, "web=1", "--at", "0")
+def test_a_turn_that_tasks_have_is_an_error_that_names_the_first_possible_one(job, of_weights):
+    code, _, err = of_weights(*job, "web=1", "--at", "0")
 
     assert code == 2
     assert "tasks have the turns before" in err
 
 
-def test_the_target_may_come_from_the_environment(job, called, monkeypatch):
+def test_the_target_may_come_from_the_environment(job, of_weights, monkeypatch):
     target, name = job
     monkeypatch.setenv("PENSTOCK_TARGET", target)
 
-    assert called(name, "web=1")[0] == 0
+    assert of_weights(name, "web=1")[0] == 0
 
 
-def test_a_job_that_reads_no_mixture_is_named(one_worker, request, called):
+def test_a_job_that_reads_no_mixture_is_named(one_worker, request, of_weights):
     name = request.node.name
     numbers = Dataset.range(100).distribute("distributed_epoch", one_worker.target, name)
     with iter(numbers) as elements:
         next(elements)
-        code, _, err = called(one_worker.target, name)
+        code, _, err = of_weights(one_worker.target, name)
 
     assert code != 0
     assert "reads no mixture now" in err
 
 
 @pytest.mark.parametrize("args", [[], ["web=1"], ["localhost:1", "job", "--at", "5"]])
-def test_a_call_without_a_job_or_weights_is_a_usage_error(args, called, monkeypatch):
+def test_a_call_without_a_job_or_weights_is_a_usage_error(args, of_weights, monkeypatch):
     monkeypatch.setenv("PENSTOCK_TARGET", "localhost:1")
 
-    assert called(*args)[0] == 2
+    assert of_weights(*args)[0] == 2
 
 
 def test_words_that_are_no_weights_are_named():
@@ -90,16 +83,16 @@ def test_words_that_are_no_weights_are_named():
         weights.weights_of(["web=much"])
 
 
-def test_the_shares_of_any_span_of_turns_are_shown(job, called):
-    _, out, _ = called(*job, "web=1", "code=1", "--at", "3000")
+def test_the_shares_of_any_span_of_turns_are_shown(job, of_weights):
+    _, out, _ = of_weights(*job, "web=1", "code=1", "--at", "3000")
     assert out == "the weights hold from turn 3000 on\n"
 
-    code, out, _ = called(*job, "--turns", "0:400")
+    code, out, _ = of_weights(*job, "--turns", "0:400")
     assert code == 0
     assert "turns 0 to 400" in out
     assert "300" in out
     assert "75.0 %" in out
-    _, out, _ = called(*job, "--turns", "3000:3100")
+    _, out, _ = of_weights(*job, "--turns", "3000:3100")
     assert out.count("50.0 %") == 4
 
 
@@ -109,8 +102,8 @@ def test_words_that_are_no_span_of_turns_are_refused(span):
         weights.turns_of(span)
 
 
-def test_turns_and_new_weights_exclude_each_other(called):
-    code, _, err = called("localhost:1", "job", "web=1", "--turns", "0:5")
+def test_turns_and_new_weights_exclude_each_other(of_weights):
+    code, _, err = of_weights("localhost:1", "job", "web=1", "--turns", "0:5")
 
     assert code == 2
     assert "leave out SOURCE=WEIGHT, or --turns" in err
