@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.credentials import caller
 from penstock.executors import process_pool
+from penstock.saved import upkeep
 from penstock_cluster.cli.status import fetch
 from penstock_cluster.fork_servers import held
 from penstock_cluster.local import LocalCluster
@@ -213,3 +214,9 @@ def one_worker(clusters):
 def another(clusters):
     """Starts a cluster in place of the shared one that a test began with."""
     return clusters.own
+
+
+@pytest.fixture
+def an_hour_later(monkeypatch):
+    """Called when a dataset was replaced: lets its readers have had their hour."""
+    return lambda: monkeypatch.setattr(upkeep, "GRACE", 0.0)

@@ -187,6 +187,8 @@ WALL_CLOCKS = {
     "penstock_dispatcher.page.feed": "the times of marks on the page",
     "penstock_dispatcher.service": "the date of a start, which `status` shows others beside",
     "penstock_cluster.cli.status": "the date of a look, beside those that the dispatcher tells",
+    "penstock.saved.manifest": "when a version was written, which other processes read days later",
+    "penstock.saved.upkeep": "for how long a dataset has been replaced, by such a date",
     # Certificates and tokens end at a date.
     "penstock.credentials.caller": "whether a certificate has ended",
     "penstock.credentials.entrance": "whether a proof has ended",

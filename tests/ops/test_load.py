@@ -377,20 +377,25 @@ def test_a_folder_that_is_saved_anew_is_read_anew(path):
 
     assert numbers(Dataset.load(path)) == list(range(20))
     assert Dataset.load(path).cardinality() == 20
-    with pytest.raises(MissingFile, match="there is no file"):
+    with pytest.raises(FileChanged, match="has another dataset than when reading began"):
         list(old)
 
 
-def test_a_reader_that_follows_stops_when_another_dataset_replaces_the_one_it_reads(path):
+def test_a_reader_that_follows_has_an_hour_after_another_dataset_replaces_the_one_it_reads(
+    path, an_hour_later
+):
     Dataset.range(300).save(path, chunk_bytes=80)
-    followed = iter(Dataset.load(path, wait=True, timeout=60))
-    seen = [int(next(followed)) for _ in range(15)]
-    state = followed.state()
+    readers = [iter(Dataset.load(path, wait=True, timeout=60)) for _ in range(2)]
+    seen = [[int(next(reader)) for _ in range(15)] for reader in readers]
+    state = readers[0].state()
     Dataset.range(1000, 1300).save(path, chunk_bytes=80, overwrite=True)
 
+    assert seen[0] + numbers(readers[0]) == list(range(300))
+    an_hour_later()
+    Dataset.range(1000, 1300).save(path, chunk_bytes=80)
     with pytest.raises(FileChanged, match="has another dataset than when reading began"):
-        seen += numbers(followed)
-    assert seen == list(range(len(seen)))
+        seen[1] += numbers(readers[1])
+    assert seen[1] == list(range(len(seen[1])))
     with pytest.raises(FileChanged, match="has another dataset than when reading began"):
         next(Dataset.load(path, wait=True, timeout=60).iterator(state))
 

@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-import msgspec
-
 from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
@@ -71,7 +69,7 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
         return _taken_over(versions, latest)
     if not overwrite:
         raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
-    again = SavedVersion(msgspec.structs.replace(fresh, version=now.version + 1), ())
+    again = latest.replaced_by(fresh)
     if not versions.commit(again):
         raise DatasetError(f"save: another process writes {path} at this moment: {_CURE}")
     return again

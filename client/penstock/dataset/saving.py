@@ -124,7 +124,7 @@ class Saving(DatasetBase):
             _check_complete(folder, found)
         elif _is_deleted(found, newest):
             raise MissingFile(
-                f"load: another dataset replaced version {at} of {folder}, and its chunks are "
+                f"load: another dataset replaced version {at} of {folder}, whose chunks are "
                 "deleted: leave out at= for the newest version"
             )
         return cls(_load(folder, found))
@@ -143,7 +143,8 @@ def _check_complete(folder: str, found: SavedVersion) -> None:
 def _is_deleted(version: SavedVersion, newest: SavedVersion) -> bool:
     """Return whether the dataset with *newest* has replaced *version*, and is complete."""
     now = newest.manifest
-    return now.stage is SaveStage.COMPLETE and now.save_id != version.manifest.save_id
+    has_replaced = now.stage in {SaveStage.COMPLETE, SaveStage.REMOVED}
+    return has_replaced and now.save_id != version.manifest.save_id
 
 
 def _load(folder: str, found: SavedVersion) -> Load:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, cast
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
-from penstock.errors import SaveIncomplete, WaitedTooLong
+from penstock.errors import MissingFile, SaveIncomplete, WaitedTooLong
 from penstock.executors.function import transform_error
 from penstock.file_parts import FilePart
 from penstock.files import missing
@@ -161,6 +161,7 @@ def check_goes_on(path: str, version: SavedVersion) -> None:
 
     Raises:
         SaveIncomplete: when it has.
+        MissingFile: when its elements were removed.
     """
     manifest = version.manifest
     if manifest.stage is SaveStage.FAILED:
@@ -173,4 +174,9 @@ def check_goes_on(path: str, version: SavedVersion) -> None:
         raise SaveIncomplete(
             f"load: the save to {path} was cancelled after {manifest.elements:,} elements: the "
             f"same save continues it; at={manifest.version} reads what there is"
+        )
+    if manifest.stage is SaveStage.REMOVED:
+        raise MissingFile(
+            f"load: `penstock saves gc` removed the elements of {path}: run the pipeline that made "
+            "them, which writes them again"
         )

@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
 from penstock.engine.rows import Block
+from penstock.errors import MissingFile
 from penstock.file_parts import FilePart
 from penstock.graph.node import UNKNOWN
 from penstock.ops.internal.arrow_blocks import by_group
@@ -25,7 +28,7 @@ from penstock.ops.internal.file_parts import (
     PartReader,
     Place,
 )
-from penstock.saved.chunk_reader import ChunkFile, DamagedError, version_of
+from penstock.saved.chunk_reader import ChunkFile, DamagedError, check_same, version_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion
@@ -61,11 +64,23 @@ class Load(NamedFiles):
         sizes = [(number, group.count) for number, group in enumerate(groups)]
         return np.array(sizes, np.int64).reshape(-1, 2)
 
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        try:
+            return super().open(context, state)
+        except MissingFile:
+            check_same(self.path, self.save_id)
+            raise
+
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""
         layout = SavedLayout.from_text(self._version.manifest.layout)
         contents = self._contents(part)
-        return ChunkReader(ChunkFile(part, contents, layout), part, contents, place)
+        try:
+            return ChunkReader(ChunkFile(part, contents, layout), part, contents, place)
+        except FileNotFoundError:
+            check_same(self.path, self.save_id)
+            raise
 
     def _contents(self, part: FilePart) -> ChunkContents:
         number = part.name.rpartition("/")[2].partition("-")[0]

@@ -37,6 +37,17 @@ def version_of(path: str, version: int, save_id: str) -> SavedVersion:
     return found
 
 
+def check_same(path: str, save_id: str) -> None:
+    """Check that the newest version at *path* is of the save *save_id*.
+
+    Raises:
+        FileChanged: when another dataset replaced it, or it was removed.
+    """
+    newest = SavedVersions("load", folder_of("load", path)).latest()
+    if newest is not None and newest.manifest.save_id != save_id:
+        raise replaced(path)
+
+
 def replaced(path: str) -> FileChanged:
     """Return the error of a reader of another save than *path* has now."""
     return FileChanged(

@@ -13,6 +13,8 @@ replace nothing of each other, and an overwritten dataset can be read until the 
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -44,6 +46,8 @@ class SaveStage(StrEnum):
     FAILED = "failed"
     """It stopped at an error; the same call continues it."""
     CANCELLED = "cancelled"
+    REMOVED = "removed"
+    """`penstock saves gc` removed its elements; the pipeline that reads it makes them again."""
 
 
 class SaveOptions(msgspec.Struct, frozen=True):
@@ -62,6 +66,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     save_id: str
     """Random; the same in all versions of one save, another one after an overwrite."""
+    written: float = 0.0
+    """When this version was written, in seconds since 1970."""
+    replaces: int = 0
+    """The last version of the dataset that this one replaces; 0: there was none."""
+    is_cache: bool = False
+    """Whether the pipeline that reads it makes it again, so that `penstock saves gc` may remove
+    it."""
     base: int = 0
     """The version that has all chunks before those of this manifest; 0: there are none."""
     stage: SaveStage = SaveStage.OPEN
@@ -124,9 +135,16 @@ class SavedVersion(msgspec.Struct, frozen=True):
             chunks=every if is_whole else chunks,
             elements=now.elements + sum(chunk.count for chunk in chunks),
             nbytes=now.nbytes + sum(chunk.nbytes for chunk in chunks),
+            written=time.time(),
             **changes,
         )
         return SavedVersion(manifest, every)
+
+    def replaced_by(self, manifest: Manifest) -> SavedVersion:
+        """Return the next version, which has *manifest* and no elements yet."""
+        number = self.manifest.version
+        fields = {"version": number + 1, "replaces": number, "save_id": secrets.token_hex(8)}
+        return SavedVersion(msgspec.structs.replace(manifest, written=time.time(), **fields), ())
 
 
 class SavedVersions:
@@ -137,7 +155,7 @@ class SavedVersions:
 
     def latest(self, known: SavedVersion | None = None) -> SavedVersion | None:
         """Return the newest version, which is at least *known*; None if there is none."""
-        numbers = [] if known else list(map(_number, self._names()))
+        numbers = [] if known else list(map(version_number, self._names()))
         newest = known or (self.read(max(numbers)) if any(numbers) else None)
         # A listing may lag behind, so the next names are tried.
         for number in count(newest.manifest.version + 1 if newest else 1):
@@ -214,7 +232,7 @@ class SavedVersions:
             raise DatasetError(f"{self._op}: {where} is no manifest: {exc}") from exc
 
 
-def _number(name: str) -> int:
+def version_number(name: str) -> int:
     """Return the version that a file's name tells; 0 if it tells none."""
     text = name.removeprefix("v").removesuffix(".json")
     return int(text) if text.isdigit() and name == f"v{text}.json" else 0

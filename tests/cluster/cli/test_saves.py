@@ -1,12 +1,15 @@
 """`penstock saves`: shows, checks and tidies saved datasets."""
 
 import json
+from functools import partial
 
+import msgspec
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import TransformError
-from penstock_cluster.cli.app import main
+from penstock.errors import FileChanged, MissingFile, TransformError
+from penstock.saved.folder import folder_of
+from penstock.saved.manifest import SavedVersions
 
 pytest.importorskip("pyarrow")
 
@@ -19,21 +22,13 @@ def saved(tmp_path):
 
 
 @pytest.fixture
-def called(monkeypatch, capsys):
-    """Runs the command in this process."""
-
-    def run(*args):
-        monkeypatch.setattr("sys.argv", ["penstock", "saves", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
-
-    return run
+def saves(called):
+    """Runs ``penstock saves`` in this process."""
+    return partial(called, "saves")
 
 
-def test_a_saved_dataset_is_shown(saved, called):
-    code, out, _ = called("show", saved)
+def test_a_saved_dataset_is_shown(saved, saves):
+    code, out, _ = saves("show", saved)
 
     assert code == 0
     stage, version, elements = (line.split() for line in out.splitlines()[:3])
@@ -41,28 +36,28 @@ def test_a_saved_dataset_is_shown(saved, called):
     assert "  x: scalars <i8\n  name: text str\n" in out
     assert "map(<lambda>)" in out
 
-    code, out, _ = called("show", saved, "--json", "--at", version[1])
+    code, out, _ = saves("show", saved, "--json", "--at", version[1])
     assert json.loads(out)["elements"] == 1000 == sum(c["count"] for c in json.loads(out)["chunks"])
 
 
-def test_the_error_of_a_failed_save_is_shown(tmp_path, called):
+def test_the_error_of_a_failed_save_is_shown(tmp_path, saves):
     with pytest.raises(TransformError):
         Dataset.range(3).map(lambda x: 1 // (x - 1)).save(tmp_path / "saved")
 
-    assert "divide by zero" in called("show", tmp_path / "saved")[1]
+    assert "divide by zero" in saves("show", tmp_path / "saved")[1]
 
 
-def test_damaged_and_missing_chunks_are_named(saved, called):
+def test_damaged_and_missing_chunks_are_named(saved, saves):
     chunks = sorted((saved / "data").iterdir())
     count = len(chunks)
-    assert called("verify", saved)[:2] == (0, f"all {count} chunks are as they were written\n")
+    assert saves("verify", saved)[:2] == (0, f"all {count} chunks are as they were written\n")
 
     text = bytearray(chunks[0].read_bytes())
     text[300] ^= 1
     chunks[0].write_bytes(text)
     chunks[1].write_bytes(b"short")
     chunks[2].unlink()
-    code, _, err = called("verify", saved)
+    code, _, err = saves("verify", saved)
 
     assert code == 1
     assert f"{chunks[0]} is damaged" in err
@@ -71,23 +66,86 @@ def test_damaged_and_missing_chunks_are_named(saved, called):
     assert f"3 of {count} chunks" in err
 
 
-def test_what_a_process_that_died_left_is_deleted(saved, called):
+def test_what_a_process_that_died_left_is_deleted(saved, saves):
     left = [saved / "_penstock" / "new" / "abc", saved / "data" / "00000999.arrow"]
     for file in left:
         file.write_text("x")
 
-    assert called("gc", saved, "--dry-run")[1].endswith("2 files would be deleted\n")
+    assert saves("gc", saved, "--dry-run")[1].endswith("2 files would be deleted\n")
     assert all(file.exists() for file in left)
-    assert called("gc", saved)[1].endswith("2 files deleted\n")
+    assert saves("gc", saved)[1].endswith("2 files deleted\n")
     assert not any(file.exists() for file in left)
-    assert called("verify", saved)[0] == 0
+    assert saves("verify", saved)[0] == 0
 
 
-def test_folders_that_are_no_complete_dataset_are_errors(tmp_path, called):
-    assert "holds no saved dataset" in called("show", tmp_path)[2]
+def test_chunks_of_a_replaced_dataset_are_deleted_an_hour_later(saved, saves, an_hour_later):
+    reading = Dataset.load(saved).map(lambda row: int(row["x"]))
+    Dataset.range(5).save(saved, overwrite=True)
+
+    assert saves("gc", saved)[1] == "0 files deleted\n"
+    assert list(reading) == list(range(1000))
+
+    an_hour_later()
+    assert not saves("gc", saved)[1].startswith("0 files")
+    assert len(list((saved / "data").iterdir())) == 1
+    assert not (saved / "_penstock" / "v00000001.json").exists()
+    with pytest.raises(FileChanged, match="has another dataset than when reading began"):
+        list(reading)
+    assert saves("gc", saved)[1] == "0 files deleted\n"
+    assert list(Dataset.load(saved)) == list(range(5))
+
+
+@pytest.fixture
+def caches(tmp_path):
+    """A folder of three datasets that can be made again, and of one that cannot."""
+    for number, name in enumerate(["old", "middle", "new", "save"]):
+        Dataset.range(1000).save(tmp_path / name)
+        last = SavedVersions("test", folder_of("test", str(tmp_path / name))).latest().manifest
+        cache = msgspec.structs.replace(
+            last, is_cache=name != "save", written=last.written - 86_400 * (3 - number)
+        )
+        (tmp_path / name / last.name).write_bytes(msgspec.json.encode(cache))
+    return tmp_path
+
+
+def test_caches_that_are_too_old_are_removed_and_saves_never(caches, saves, an_hour_later):
+    assert saves("gc", caches)[:2] == (0, "0 files deleted\n")
+
+    code, out, _ = saves("gc", caches, "--keep-days", "1.5", "--dry-run")
+    assert (code, out.count("in an hour")) == (0, 2)
+    assert len(Dataset.load(caches / "old")) == 1000
+
+    reading = Dataset.load(caches / "old")
+    assert saves("gc", caches, "--keep-days", "1.5")[1].count("in an hour") == 2
+    for name in ("old", "middle"):
+        with pytest.raises(MissingFile, match="run the pipeline that made them"):
+            Dataset.load(caches / name)
+    assert len(list(reading)) == 1000  # it began before
+
+    an_hour_later()
+    saves("gc", caches, "--keep-days", "1.5")
+    with pytest.raises(FileChanged):
+        list(reading)
+    Dataset.range(1000).save(caches / "old")
+    assert list(Dataset.load(caches / "old")) == list(range(1000))
+    assert len(Dataset.load(caches / "save")) == 1000
+
+
+def test_the_oldest_caches_are_removed_until_the_others_fit(caches, saves):
+    nbytes = sum(file.stat().st_size for file in (caches / "new" / "data").iterdir())
+    code, out, _ = saves("gc", caches, "--max-bytes", 2 * nbytes)
+
+    assert code == 0
+    assert out.startswith(f"{caches / 'old'}: its elements, {nbytes:,} bytes, in an hour\n")
+    assert [len(Dataset.load(caches / name)) for name in ("middle", "new", "save")] == [1000] * 3
+
+
+def test_folders_that_are_no_complete_dataset_are_errors(tmp_path, saves):
+    assert "holds no saved dataset" in saves("show", tmp_path)[2]
+    assert "holds no saved dataset" in saves("gc", tmp_path)[2]
     with pytest.raises(TransformError):
         Dataset.range(3).map(lambda x: 1 // (x - 1)).save(tmp_path / "saved")
-    code, _, err = called("gc", tmp_path / "saved")
+    code, _, err = saves("gc", tmp_path / "saved")
 
     assert code == 2
     assert "is failed, and may need all files" in " ".join(err.split())

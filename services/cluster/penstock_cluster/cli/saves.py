@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 
 from penstock import files
-from penstock.errors import DatasetError, MissingFile
+from penstock.errors import MissingFile
 from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage
-from penstock.saved.upkeep import damage, leftovers
+from penstock.saved.upkeep import damage, datasets_below, leftovers, remove, too_many
 from penstock_cluster.cli.client import errors, explained, screen
 
 app = typer.Typer(
@@ -76,22 +76,60 @@ def verify(path: SavedPath, at: At = None) -> None:
 @app.command()
 @explained
 def gc(
-    path: SavedPath,
+    path: Annotated[
+        str, typer.Argument(help="folder of saved datasets, or of one", metavar="PATH")
+    ],
+    keep_days: Annotated[
+        float | None,
+        typer.Option(min=0, help="remove snapshots that were written more days ago", metavar="N"),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(min=0, help="remove the oldest snapshots beyond this size", metavar="B"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only name the files")] = False,
 ) -> None:
-    """Delete what processes that died left in the folder of a complete dataset."""
-    folder, found = _found(path, None)
-    if found.manifest.stage is not SaveStage.COMPLETE:
-        raise DatasetError(
-            f"saves gc: the save to {path} is {found.manifest.stage}, and may need all files: "
-            "complete it first, by the same call"
-        )
-    names = leftovers(folder, found)
+    """Delete files that no version needs any more, and snapshots beyond the bounds.
+
+    Files that running readers may need stay for an hour: call it again later. A dataset of `save`
+    is never removed.
+    """
+    (name,) = files.names("saves gc", "PATH", path)
+    found = list(datasets_below(name))
+    if not found:
+        raise MissingFile(f"saves gc: {name} holds no saved dataset")
+    seconds = None if keep_days is None else keep_days * _DAY
+    versions = [version for _, version in found]
+    removed = too_many(versions, seconds, max_bytes)
+    for folder, version in map(found.__getitem__, removed):
+        nbytes = f"{version.manifest.nbytes:,} bytes"
+        screen.print(f"{folder.path}: its elements, {nbytes}, in an hour", soft_wrap=True)
+        if not dry_run:
+            remove(folder, version)
+    at_work, names = [], 0
+    for number, (folder, version) in enumerate(found):
+        if version.manifest.stage in _AT_REST:
+            names += _delete(folder, version, dry_run=dry_run)
+        elif number not in removed:
+            at_work.append(f"{folder.path} is {version.manifest.stage}")
+    screen.print(f"{names} files {'would be ' if dry_run else ''}deleted")
+    for sentence in at_work:
+        errors.print(f"{sentence}, and may need all files: complete it by the same call")
+    if at_work and len(found) == 1:
+        raise typer.Exit(2)
+
+
+_AT_REST = {SaveStage.COMPLETE, SaveStage.REMOVED}
+_DAY = 86_400.0
+
+
+def _delete(folder: SaveFolder, version: SavedVersion, *, dry_run: bool) -> int:
+    names = leftovers(folder, version)
     for name in names:
         screen.print(folder.file(name), soft_wrap=True)
         if not dry_run:
             folder.delete(name)
-    screen.print(f"{len(names)} files {'would be ' if dry_run else ''}deleted")
+    return len(names)
 
 
 def _found(path: str, at: int | None) -> tuple[SaveFolder, SavedVersion]:
