@@ -341,7 +341,10 @@ def _elements(path):
     ("arguments", "text"),
     [
         ({"format": "csv"}, "format must be 'arrow', not 'csv'"),
-        ({"compression": "gzip"}, "compression must be 'zstd', 'lz4' or None, not 'gzip'"),
+        (
+            {"compression": "gzip"},
+            "compression of 'arrow' must be 'auto' or 'zstd' or 'lz4' or None, not 'gzip'",
+        ),
         ({"chunk_bytes": 0}, "chunk_bytes must be an integer of at least 1, not 0"),
         ({"chunk_seconds": 0}, "chunk_seconds must be a positive number of seconds, not 0"),
         ({"path": 7}, "path must be a folder, not 7"),

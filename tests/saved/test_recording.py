@@ -10,8 +10,9 @@ from penstock.dataset.save_job import begun
 from penstock.dataset.saving import job_of, options_of_save
 from penstock.errors import DatasetError, Superseded, TransformError
 from penstock.saved import folder as folders
-from penstock.saved.arrow_file import ArrowWriter
+from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import (
     DATA,
@@ -21,7 +22,7 @@ from penstock.saved.manifest import (
     SaveOptions,
     SaveStage,
 )
-from penstock.saved.receipts import ChunkTold, new_name
+from penstock.saved.receipts import ChunkTold, new_name, told_name
 from penstock.saved.recording import Recording, position_of
 from penstock.saved.upkeep import damage, leftovers
 from penstock.serialization.fingerprint import outline
@@ -50,11 +51,12 @@ class Receipts:
 def written(folder, chunk, start, stop):
     """Write elements *start* to *stop* into a new chunk; return their receipts."""
     layout = SavedLayout.of(np.int64(0))
-    writer = ArrowWriter(layout, None)
+    writer = ChunkWriter(FORMATS["arrow"], layout, None)
     writer.add([np.int64(i) for i in range(start, stop)], 1 << 30)
     data, contents = writer.finish()
-    folder.write(new_name(chunk), data)
     told = msgspec.json.encode(ChunkTold(layout.to_text(), contents))
+    folder.write(told_name(chunk), told)
+    folder.write(new_name(chunk), data)
     return [(chunk, row, told if row == stop - start - 1 else b"") for row in range(stop - start)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from penstock import files as file_names
@@ -19,10 +19,8 @@ from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
 from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage
-
-COMPRESSIONS = ("lz4", "zstd")
-FORMATS = ("arrow",)
 
 
 class Saving(DatasetBase):
@@ -34,7 +32,7 @@ class Saving(DatasetBase):
         self,
         path: str | os.PathLike[str],
         format: str = "arrow",  # noqa: A002  the word that others have for it
-        compression: str | None = "zstd",
+        compression: str | None = "auto",
         *,
         chunk_bytes: int = 64 << 20,
         chunk_seconds: float = 10.0,
@@ -50,7 +48,7 @@ class Saving(DatasetBase):
             path: the folder, local or in an object store. It is new, or holds this dataset.
             format: ``"arrow"``: files of Arrow IPC (Feather version 2), a column for each part of
                 an element. Needs the extra ``arrow``.
-            compression: ``"zstd"``, ``"lz4"`` or None.
+            compression: ``"zstd"``, ``"lz4"`` or None; ``"auto"`` is ``"zstd"``.
             chunk_bytes: about how many bytes of elements, before compression, a chunk has.
             chunk_seconds: after how many seconds a chunk ends that has fewer.
             overwrite: whether to replace another dataset in the folder.
@@ -163,14 +161,22 @@ def options_of_save(
     Raises:
         DatasetError: naming the argument that is malformed.
     """
-    if format not in FORMATS:
+    chosen = FORMATS.get(format) if isinstance(format, str) else None
+    if chosen is None:
+        raise DatasetError(f"save: format must be {_any_of(FORMATS)}, not {format!r}")
+    if compression == "auto":
+        compression = chosen.compressions[0]
+    if compression not in chosen.compressions:
         raise DatasetError(
-            f"save: format must be {' or '.join(map(repr, FORMATS))}, not {format!r}"
+            f"save: compression of {format!r} must be 'auto' or "
+            f"{_any_of(chosen.compressions)}, not {compression!r}"
         )
-    if compression is not None and compression not in COMPRESSIONS:
-        raise DatasetError(f"save: compression must be 'zstd', 'lz4' or None, not {compression!r}")
-    needed("pyarrow", "save in the format 'arrow'")
+    needed("pyarrow", "save")
     return SaveOptions(format, compression, check_count("save", "chunk_bytes", chunk_bytes), order)
+
+
+def _any_of(values: Iterable[str | None]) -> str:
+    return " or ".join(map(repr, values))
 
 
 def job_of(
@@ -191,7 +197,14 @@ def job_of(
     check_external_state(dataset.node)
     seconds = check_seconds("save", "chunk_seconds", chunk_seconds)
     (folder,) = _folder("save", path)
-    writing = WriteChunks(dataset.node, folder, options.compression, options.chunk_bytes, seconds)
+    writing = WriteChunks(
+        dataset.node,
+        folder,
+        options.compression,
+        options.chunk_bytes,
+        seconds,
+        format=options.format,
+    )
     receipts: Node = writing
     if divided is not None:
         if any(isinstance(node, Distribute) for node in topological_order(dataset.node)):

@@ -22,7 +22,6 @@ from penstock.ops.load import ChunkReader
 from penstock.runtime.interrupts import interruptible
 from penstock.saved.chunk_reader import ChunkFile, replaced
 from penstock.saved.folder import folder_of
-from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage, chunk_name
 from penstock.stored_file import is_url
 
@@ -144,15 +143,15 @@ class _FollowIterator(RowsIterator):
         self._save_id = found
 
     def _opened(self, version: SavedVersion) -> ChunkReader:
-        contents, layout = version.chunks[self._chunk], version.manifest.layout
+        contents = version.chunks[self._chunk]
         part: Any = FilePart(self._name(self._chunk))
-        file = ChunkFile(part, contents, SavedLayout.from_text(layout))
+        file = ChunkFile(part, contents, version)
         return ChunkReader(file, part, contents, self._place)
 
     def _name(self, number: int) -> str:
         """Return the name of the file of chunk *number* of the version that was seen."""
         version = cast("SavedVersion", self._version)
-        suffix = version.manifest.options.format
+        suffix = version.manifest.options.chunk_format.suffix
         return self._folder.file(chunk_name(number, version.chunks[number], suffix))
 
 

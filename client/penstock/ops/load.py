@@ -30,7 +30,6 @@ from penstock.ops.internal.file_parts import (
 )
 from penstock.saved.chunk_reader import ChunkFile, DamagedError, check_same, version_of
 from penstock.saved.chunks import ChunkContents
-from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion
 
 
@@ -74,10 +73,9 @@ class Load(NamedFiles):
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""
-        layout = SavedLayout.from_text(self._version.manifest.layout)
         contents = self._contents(part)
         try:
-            return ChunkReader(ChunkFile(part, contents, layout), part, contents, place)
+            return ChunkReader(ChunkFile(part, contents, self._version), part, contents, place)
         except FileNotFoundError:
             check_same(self.path, self.save_id)
             raise

@@ -25,11 +25,11 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpI
 from penstock.engine.rows import Block, ColumnsOfBlock, Rows, elements_of
 from penstock.errors import ElementError
 from penstock.graph.node import Node
-from penstock.saved.arrow_file import ArrowWriter
-from penstock.saved.chunks import ChunkWriter
+from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.layout import SavedLayout
-from penstock.saved.receipts import ChunkTold, new_name
+from penstock.saved.receipts import ChunkTold, new_name, told_name
 
 _MOST_AT_ONCE = 4096
 """Elements that are asked for at once."""
@@ -46,6 +46,7 @@ class WriteChunks(Node):
     compression: str | None
     chunk_bytes: int
     chunk_seconds: float
+    format: str = "arrow"
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
@@ -57,7 +58,7 @@ class _WritingIterator(OneInputIterator):
 
     def __init__(self, node: WriteChunks, upstream: OpIterator) -> None:
         self._node, self._upstream = node, upstream
-        self._folder = folder_of("save", node.path)
+        self._folder, self._format = folder_of("save", node.path), FORMATS[node.format]
         self._sizer = BlockSizer(most=_MOST_AT_ONCE)
         self._inputs: list[Element] = []
         """Elements of the input's last block that are in no chunk yet."""
@@ -150,11 +151,13 @@ class _WritingIterator(OneInputIterator):
         """Return what writes a chunk; None if the first element of all cannot be saved."""
         if self._layout is None:
             try:
-                self._layout = SavedLayout.of(self._inputs[0])
+                layout = SavedLayout.of(self._inputs[0])
             except ElementError as exc:
                 self._due, self._inputs = exc, self._inputs[1:]
                 return None
-        return ArrowWriter(self._layout, self._node.compression)
+            self._format.check(layout)
+            self._layout = layout
+        return ChunkWriter(self._format, self._layout, self._node.compression)
 
     def _add(self, writer: ChunkWriter) -> int:
         """Add elements of `_inputs`; the first one that cannot be saved is an error after these."""
@@ -174,10 +177,10 @@ class _WritingIterator(OneInputIterator):
     def _finish(self, writer: ChunkWriter) -> None:
         data, contents = writer.finish()
         chunk = secrets.randbits(63)
-        name = new_name(chunk)
-        with self._folder.writing(name):
-            self._folder.write(name, data)
         told = msgspec.json.encode(ChunkTold(cast("SavedLayout", self._layout).to_text(), contents))
+        for name, its in ((told_name(chunk), told), (new_name(chunk), data)):
+            with self._folder.writing(name):
+                self._folder.write(name, its)
         count = contents.count
         columns = [
             np.full(count, chunk, np.int64),

@@ -33,14 +33,14 @@ _UNITS = ("s", "ms", "us", "ns")
 _SHAPE, _DATA = "shape", "data"
 
 
-def schema(layout: SavedLayout, metadata: dict[bytes, bytes]) -> Any:
+def schema(layout: SavedLayout) -> Any:
     """Return the schema of tables with this *layout*."""
     pa = needed("pyarrow", _PURPOSE)
     fields = [
         pa.field(name, _type(kind), nullable=False)
         for name, kind in zip(layout.names, layout.kinds, strict=True)
     ]
-    return pa.schema(fields, metadata)
+    return pa.schema(fields)
 
 
 def table(layout: SavedLayout, of: Any, columns: list[Column]) -> Table:

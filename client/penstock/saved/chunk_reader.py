@@ -12,11 +12,10 @@ from typing import Any
 
 from penstock import stored_file
 from penstock.element import Element
-from penstock.engine.rows import Block, elements_of
+from penstock.engine.rows import Block
 from penstock.errors import FileChanged
 from penstock.extras import needed
 from penstock.file_parts import FilePart
-from penstock.saved import arrow_columns
 from penstock.saved.chunks import ChunkContents, Group, checksum
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
@@ -56,9 +55,6 @@ def replaced(path: str) -> FileChanged:
     )
 
 
-_LARGE = 1 << 12
-"""Rows with more bytes than this, on average, are picked one by one, which copies nothing."""
-
 _MOST_KNOWN = 1 << 14
 
 _compared: dict[tuple[str, str], set[int]] = {}
@@ -70,14 +66,18 @@ class DamagedError(ValueError):
 
 
 class ChunkFile:
-    """An open chunk that has *contents*."""
+    """An open chunk of *version* that has *contents*."""
 
-    def __init__(self, part: FilePart, contents: ChunkContents, layout: SavedLayout) -> None:
+    def __init__(self, part: FilePart, contents: ChunkContents, version: SavedVersion) -> None:
         self._pa = needed("pyarrow", "Dataset.load")
-        self._part, self._groups, self._layout = part, contents.groups, layout
-        self._schema = arrow_columns.schema(layout, {})
+        self._part, self._groups = part, contents.groups
         self._known = _known(part)
         self._file = self._opened()
+        layout = SavedLayout.from_text(version.manifest.layout)
+        about = (
+            self._bytes(self._groups[-1]) if self._groups and not self._groups[-1].count else b""
+        )
+        self._decoder = version.manifest.options.chunk_format.decoder(layout, about)
 
     def _opened(self) -> Any:
         if not stored_file.is_url(self._part.name):
@@ -93,6 +93,9 @@ class ChunkFile:
             DamagedError: when its bytes are not those that were written, also when read again.
         """
         group = self._groups[number]
+        return self._decoder.table(self._bytes(group), group)
+
+    def _bytes(self, group: Group) -> Any:
         if (data := self._read(group)) is None:
             self._file.close()
             self._file = self._opened()
@@ -102,8 +105,7 @@ class ChunkFile:
                 f"bytes {group.start:,} to {group.start + group.nbytes:,} are damaged: their "
                 "checksum is not that of the manifest; save the dataset again with overwrite=True"
             )
-        message = self._pa.ipc.read_message(data)
-        return self._pa.ipc.read_record_batch(message, self._schema)
+        return data
 
     def _read(self, group: Group) -> Any:
         """Return the bytes of *group*; None if their checksum is not that of the manifest."""
@@ -118,19 +120,11 @@ class ChunkFile:
 
     def block(self, number: int) -> Block:
         """Return the elements of group *number*."""
-        return arrow_columns.block(self._layout, self.table(number))
+        return self._decoder.block(self.table(number))
 
     def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
         """Return the elements that are *rows* of a group's *table*."""
-        if table.nbytes > _LARGE * table.num_rows:
-            pieces = [table.slice(row, 1) for row in rows]
-        else:
-            pieces = [table.take(rows)]
-        return [
-            element
-            for piece in pieces
-            for element in elements_of(arrow_columns.block(self._layout, piece))
-        ]
+        return self._decoder.picked(table, rows)
 
     def close(self) -> None:
         """Close the file."""

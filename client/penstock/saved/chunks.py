@@ -6,20 +6,20 @@ same elements make the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import google_crc32c
 import msgspec
-
-from penstock.element import Element
 
 GROUP_BYTES, GROUP_COUNT = 1 << 20, 1 << 16
 """About how many bytes, and at most how many elements, are read together."""
 
 
 class Group(msgspec.Struct, frozen=True, array_like=True):
-    """Consecutive elements of a chunk that are read together."""
+    """Consecutive elements of a chunk that are read together.
+
+    One without elements, at the end, is what a format needs to read the others.
+    """
 
     count: int
     start: int
@@ -37,21 +37,6 @@ class ChunkContents(msgspec.Struct, frozen=True):
     crc32c: int
     """Of the whole file."""
     groups: tuple[Group, ...]
-
-
-class ChunkWriter(Protocol):
-    """Makes the bytes of one chunk."""
-
-    nbytes: int
-    """About how many bytes its elements take that were added."""
-
-    def add(self, elements: Sequence[Element], limit: int) -> int:
-        """Add the first of *elements*, until the chunk has *limit* bytes; return how many were."""
-        ...
-
-    def finish(self) -> tuple[Any, ChunkContents]:
-        """Return the bytes of the file, as a buffer, and what it has."""
-        ...
 
 
 def checksum(data: Any) -> int:

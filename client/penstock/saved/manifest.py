@@ -25,8 +25,10 @@ import msgspec
 
 from penstock.errors import DatasetError, MissingFile, VersionMismatch
 from penstock.protocol.definition import PipelineOutline
+from penstock.saved.chunk_format import ChunkFormat
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
+from penstock.saved.formats import FORMATS
 
 FOLDER, NEW, DATA = "_penstock", "_penstock/new", "data"
 
@@ -57,6 +59,15 @@ class SaveOptions(msgspec.Struct, frozen=True):
     compression: str | None
     chunk_bytes: int
     order: str = "split"
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"this Penstock knows no format {self.format!r}: upgrade it")
+
+    @property
+    def chunk_format(self) -> ChunkFormat:
+        """What writes and reads the chunks."""
+        return FORMATS[self.format]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +129,7 @@ class SavedVersion(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the chunks' files."""
-        suffix = self.manifest.options.format
+        suffix = self.manifest.options.chunk_format.suffix
         return tuple(chunk_name(number, one, suffix) for number, one in enumerate(self.chunks))
 
     def following(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> SavedVersion:

@@ -18,3 +18,11 @@ class ChunkTold(msgspec.Struct, frozen=True):
 def new_name(chunk: int) -> str:
     """Return the name of the file of a new chunk."""
     return f"{NEW}/{chunk:016x}"
+
+
+def told_name(chunk: int) -> str:
+    """Return the name of the file that has the `ChunkTold` of a new chunk.
+
+    If receipts are lost, whoever cuts the chunk needs it.
+    """
+    return f"{new_name(chunk)}.json"

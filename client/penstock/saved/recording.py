@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.errors import DatasetError, Superseded, describe
 from penstock.frames.columns import Alike
-from penstock.saved import arrow_file
+from penstock.saved.chunk_format import ChunkWriter, rows_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.layout import SavedLayout
@@ -25,7 +25,7 @@ from penstock.saved.manifest import (
     SaveStage,
     chunk_name,
 )
-from penstock.saved.receipts import ChunkTold, new_name
+from penstock.saved.receipts import ChunkTold, new_name, told_name
 from penstock.saved.taken import RowRun, TakenRows
 from penstock.saved.upkeep import leftovers, lost
 
@@ -140,6 +140,7 @@ class Recording:
         for run in runs:
             if run.is_whole:  # until now, a crash would have made the version before need it
                 self._folder.delete(new_name(run.chunk))
+                self._folder.delete(told_name(run.chunk))
         self._spent += self._committed - began
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
@@ -165,23 +166,30 @@ class Recording:
     def _placed(self, run: RowRun, number: int) -> tuple[ChunkContents, str]:
         """Give the rows of *run* their place as chunk *number*; return what it has."""
         options = self.version.manifest.options
+        suffix = options.chunk_format.suffix
         if run.is_whole:
             told = msgspec.json.decode(run.told, type=ChunkTold)
-            name = chunk_name(number, told.contents, options.format)
+            name = chunk_name(number, told.contents, suffix)
             with self._folder.writing(name):
                 self._folder.copy(new_name(run.chunk), name)
             return told.contents, told.layout
-        data = self._folder.read(new_name(run.chunk))
-        if data is None:
-            raise DatasetError(f"save: {self._folder.file(new_name(run.chunk))} is gone")
-        layout, elements = arrow_file.elements(data, run.start, run.stop)
-        writer = arrow_file.ArrowWriter(layout, options.compression)
-        writer.add(elements, 1 << 62)
+        told = msgspec.json.decode(self._new_file(told_name(run.chunk)), type=ChunkTold)
+        data, layout = self._new_file(new_name(run.chunk)), SavedLayout.from_text(told.layout)
+        writer = ChunkWriter(options.chunk_format, layout, options.compression)
+        rows = range(run.start, run.stop)
+        taken = rows_of(options.chunk_format, layout, told.contents, data, rows)
+        writer.add(taken, 1 << 62)
         cut, contents = writer.finish()
-        name = chunk_name(number, contents, options.format)
+        name = chunk_name(number, contents, suffix)
         with self._folder.writing(name):
             self._folder.write(name, cut)
-        return contents, layout.to_text()
+        return contents, told.layout
+
+    def _new_file(self, name: str) -> bytes:
+        """Return what the file *name* of a new chunk has."""
+        if (data := self._folder.read(name)) is None:
+            raise DatasetError(f"save: {self._folder.file(name)} is gone")
+        return data
 
     def clean(self) -> None:
         """Delete what crashes have left in the folder of a complete dataset."""
