@@ -3,8 +3,9 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, VersionMismatch
+from penstock.protocol.recording import SaveStage
 from penstock.saved.chunks import ChunkContents
-from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions, SaveStage
+from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions
 from penstock.serialization.fingerprint import outline
 
 

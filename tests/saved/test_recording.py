@@ -9,6 +9,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.dataset.save_job import begun
 from penstock.dataset.saving import job_of, options_of_save
 from penstock.errors import DatasetError, Superseded, TransformError
+from penstock.protocol.recording import SaveStage
 from penstock.saved import folder as folders
 from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import folder_of
@@ -20,7 +21,6 @@ from penstock.saved.manifest import (
     SavedVersion,
     SavedVersions,
     SaveOptions,
-    SaveStage,
 )
 from penstock.saved.receipts import ChunkTold, new_name, told_name
 from penstock.saved.recording import Recording, position_of

@@ -11,6 +11,7 @@ from typing import Self
 from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
+from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import (
     FOLDER,
@@ -18,7 +19,6 @@ from penstock.saved.manifest import (
     SavedVersion,
     SavedVersions,
     SaveOptions,
-    SaveStage,
 )
 from penstock.saved.recording import Recording, position_of
 from penstock.serialization.fingerprint import explain_difference, outline

@@ -16,11 +16,12 @@ from penstock.ops.follow import Follow, check_goes_on
 from penstock.ops.load import Load
 from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
+from penstock.protocol.recording import SaveStage
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
 from penstock.saved.folder import folder_of
 from penstock.saved.formats import FORMATS
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage
+from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions
 
 
 class Saving(DatasetBase):

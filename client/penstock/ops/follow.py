@@ -19,10 +19,11 @@ from penstock.files import missing
 from penstock.graph.node import Node
 from penstock.ops.internal.file_parts import START, Place
 from penstock.ops.load import ChunkReader
+from penstock.protocol.recording import SaveStage
 from penstock.runtime.interrupts import interruptible
 from penstock.saved.chunk_reader import ChunkFile, replaced
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage, chunk_name
+from penstock.saved.manifest import SavedVersion, SavedVersions, chunk_name
 from penstock.stored_file import is_url
 
 _LOOK, _LOOK_AT_STORE = 0.05, 0.5

@@ -17,7 +17,6 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from itertools import count
 from typing import Any
 
@@ -25,6 +24,7 @@ import msgspec
 
 from penstock.errors import DatasetError, MissingFile, VersionMismatch
 from penstock.protocol.definition import PipelineOutline
+from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_format import ChunkFormat
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
@@ -37,19 +37,6 @@ _FORMAT = 1
 
 _WHOLE_EACH = 64
 """So many versions apart are manifests that have all chunks."""
-
-
-class SaveStage(StrEnum):
-    """How far a save has come."""
-
-    OPEN = "open"
-    """More elements may follow."""
-    COMPLETE = "complete"
-    FAILED = "failed"
-    """It stopped at an error; the same call continues it."""
-    CANCELLED = "cancelled"
-    REMOVED = "removed"
-    """`penstock saves gc` removed its elements; the pipeline that reads it makes them again."""
 
 
 class SaveOptions(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.errors import DatasetError, Superseded, describe
 from penstock.frames.columns import Alike
+from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_format import ChunkWriter, rows_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
@@ -22,7 +23,6 @@ from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import (
     SavedVersion,
     SavedVersions,
-    SaveStage,
     chunk_name,
 )
 from penstock.saved.receipts import ChunkTold, new_name, told_name

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock import stored_file
 from penstock.errors import MissingFile
+from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.manifest import (
     DATA,
@@ -17,7 +18,6 @@ from penstock.saved.manifest import (
     NEW,
     SavedVersion,
     SavedVersions,
-    SaveStage,
     version_number,
 )
 

@@ -10,9 +10,10 @@ from rich.table import Table
 
 from penstock import files
 from penstock.errors import MissingFile
+from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveStage
+from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.saved.upkeep import damage, datasets_below, leftovers, remove, too_many
 from penstock_cluster.cli.client import errors, explained, screen
 
