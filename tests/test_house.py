@@ -29,6 +29,7 @@ VALUES = {
     "penstock.explanation.looks",
     "penstock.protocol.cache",
     "penstock.protocol.control",
+    "penstock.protocol.recording",
     "penstock.protocol.calls",
     "penstock.protocol.tensorflow",
     "penstock.reader.core.effects",
