@@ -1,5 +1,6 @@
 import threading
 import time
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -24,6 +25,7 @@ from penstock.saved.manifest import (
 )
 from penstock.saved.receipts import ChunkTold, new_name, told_name
 from penstock.saved.recording import Recording, position_of
+from penstock.saved.taken import runs_of
 from penstock.saved.upkeep import damage, leftovers
 from penstock.serialization.fingerprint import outline
 
@@ -31,18 +33,15 @@ pytest.importorskip("pyarrow")
 
 
 class Receipts:
-    """An iterator over *receipts* of elements from number *start* on."""
+    """Gives *receipts* of elements from number *start* on, three at a time."""
 
     def __init__(self, start, receipts):
         self.at, self.receipts = start, iter(receipts)
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        receipt = next(self.receipts)
-        self.at += 1
-        return receipt
+    def block(self, n=3):
+        block = list(islice(self.receipts, n))
+        self.at += len(block)
+        return block
 
     def state(self):
         return self.at
@@ -83,8 +82,8 @@ def test_a_process_that_dies_between_files_and_commit_loses_no_row_of_a_chunk_th
     recording = Recording(folder, first)
     monkeypatch.setattr(recording, "_commit_failure", lambda _: None)
     receipts = Receipts(0, written(folder, 1, 0, 20))
-    for _ in range(5):
-        recording._taken.take(*next(receipts))
+    for run in runs_of(receipts.block(5)):
+        recording._taken.take(run)
     recording._commit(receipts)
 
     monkeypatch.setattr(SavedVersions, "commit", lambda *_: die())
@@ -161,16 +160,11 @@ class TurningReceipts:
             receipts = written(folder, 100 * self._at + task, begin, stop) if begin < stop else []
             left.append(iter(receipts))
         self._receipts = [next(left[task]) for task in self.TURNS[self._at :]]
-        self._receipts.reverse()
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if not self._receipts:
-            raise StopIteration
-        self._at += 1
-        return self._receipts.pop()
+    def block(self):
+        block, self._receipts = self._receipts[:1], self._receipts[1:]
+        self._at += len(block)
+        return block
 
     def state(self):
         return self._at

@@ -1,13 +1,16 @@
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.saved.taken import RowRun, TakenRows
+from penstock.element import text_array
+from penstock.engine.rows import ColumnsOfBlock, Rows
+from penstock.saved.taken import RowRun, TakenRows, runs_of
 
 
 def taken(ordered, *receipts):
     rows = TakenRows(ordered=ordered)
-    for receipt in receipts:
-        rows.take(*receipt)
+    for run in runs_of(receipts):
+        rows.take(run)
     return rows
 
 
@@ -32,9 +35,19 @@ def test_rows_that_are_missing_in_a_chunk_make_two_runs_of_it():
 
 def test_a_restored_run_goes_on():
     rows = TakenRows(ordered=True, going_on=[RowRun(1, 0, 2)])
-    rows.take(1, 2, b"a")
+    rows.take(RowRun(1, 2, 3, b"a"))
 
     assert rows.ended() == [RowRun(1, 0, 3, b"a")]
+
+
+def test_receipts_that_come_as_rows_make_the_same_runs():
+    receipts = [(7, 0, b""), (7, 1, b"{}"), (9, 0, b""), (8, 5, b""), (8, 6, b"")]
+    chunks, rows, told = zip(*receipts, strict=True)
+    columns = [np.array(chunks), np.array(rows), text_array(told)]
+    block = Rows(ColumnsOfBlock(tuple(columns), columns), range(5))
+
+    assert list(runs_of(block)) == list(runs_of(receipts))
+    assert list(runs_of(block[1:4])) == list(runs_of(receipts[1:4]))
 
 
 @st.composite
@@ -59,14 +72,15 @@ def attempts(draw):
     return total, receipts
 
 
-@given(attempts(), st.booleans())
-def test_runs_have_each_row_that_was_taken_once_and_in_order(made, ordered):
+@given(attempts(), st.booleans(), st.integers(1, 50))
+def test_runs_have_each_row_that_was_taken_once_and_in_order(made, ordered, at_once):
     total, receipts = made
     numbers = {(chunk, row): number for chunk, row, _, number in receipts}
     rows = TakenRows(ordered=ordered)
     runs = []
-    for chunk, row, told, _ in receipts:
-        rows.take(chunk, row, told)
+    for at in range(0, len(receipts), at_once):
+        for run in runs_of([receipt[:3] for receipt in receipts[at : at + at_once]]):
+            rows.take(run)
         runs += rows.ended()
     rows.end_all()
     runs += rows.ended()

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-from penstock.dataset.iterator import DatasetIterator
+from penstock.dataset.block_reader import BlockReader
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
 from penstock.protocol.recording import SaveStage
@@ -127,7 +127,7 @@ class SaveJob:
         self._cancelled = threading.Event()
         self._error: BaseException | None = None
         self._began = time.monotonic()
-        self._reading: DatasetIterator | None = None
+        self._reading: BlockReader | None = None
         self._thread = threading.Thread(target=self._run, name="penstock-save", daemon=True)
 
     @property
@@ -217,7 +217,7 @@ class SaveJob:
         if self._is_done():
             return
         state = position_of(self._recording.version).state
-        with DatasetIterator(self._receipts, state) as self._reading:
+        with BlockReader(self._receipts, state) as self._reading:
             self._recording.run(self._reading, self._cancelled.is_set)
 
     def _run(self) -> None:

@@ -12,6 +12,7 @@ import keyword
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -94,10 +95,17 @@ class Dict:
 
     def split(self, block: Column, out: list[Column]) -> bool:
         """See `Leaf.split`."""
-        if set(map(type, block)) != {dict} or set(map(tuple, block)) != {self.keys}:
+        if set(map(type, block)) != {dict} or not self._has_keys(block):
             return False
         columns = (list(map(itemgetter(key), block)) for key in self.keys)
         return _split(self.parts, columns, out)
+
+    def _has_keys(self, block: Column) -> bool:
+        """Return whether each dict in *block* has the keys, in their order.
+
+        Keys do not repeat in a dict, so as many in all as there should be are as many in each.
+        """
+        return list(chain.from_iterable(block)) == [*self.keys] * len(block)
 
     @property
     def size(self) -> tuple[int, int]:

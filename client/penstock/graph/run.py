@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from penstock.autotune.tuning import Tuning
@@ -18,6 +18,7 @@ from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.op_times import OpTimes, longest_call
+from penstock.engine.rows import Block
 from penstock.engine.tallies import Tallies
 from penstock.errors import DatasetError, PenstockError, StateError
 from penstock.graph.node import Node
@@ -26,6 +27,8 @@ from penstock.options import check_seed
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
 from penstock.runtime.interrupts import is_interrupt
+
+B = TypeVar("B", bound=Block)
 
 _UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
 
@@ -106,6 +109,14 @@ class PipelineRun(ABC):
 
         The rest of the previous block is used up, or may not be handed out for now.
         """
+
+    def block(self, n: int) -> Block:
+        """Return the next block, of at most *n* elements, for loops that take all of it at once.
+
+        An empty one is the end. Elements may be rows.
+        """
+        first = self.advance(n)
+        return [first.element, *first.rest] if first.size else []
 
     @abstractmethod
     def state(self, wanted: SaveWanted) -> State:
@@ -191,20 +202,37 @@ class LocalRun(PipelineRun):
 
     def advance(self, n: int) -> LoopBlock:
         """See `PipelineRun.advance`."""
-        if self._at is None:
-            return self._advance(n)
-        with self._fitting():
-            return self._advance(n)
-
-    def _advance(self, n: int) -> LoopBlock:
-        mark, rest = self._place
+        _, rest = self._place
         for element in rest:  # the loop could not be given the element before it
             return LoopBlock(element, rest, operator.length_hint(rest) + 1)
+        block = self._read(lambda run: run.block(n))
+        rest = iter(block)
+        element = next(rest, None)  # before the position is set: a state counts it as given
+        self._place = self._run.mark(), rest
+        return LoopBlock(element, rest, len(block)) if block else END
+
+    def block(self, n: int) -> Block:
+        """See `PipelineRun.block`."""
+        _, rest = self._place
+        if left := [*rest]:
+            return left
+        block = self._read(lambda run: run.rows(n))
+        self._place = self._run.mark(), iter(())
+        return block
+
+    def _read(self, read: Callable[[OpIterator], B]) -> B:
+        if self._at is None:
+            return self._read_next(read)
+        with self._fitting():
+            return self._read_next(read)
+
+    def _read_next(self, read: Callable[[OpIterator], B]) -> B:
+        mark, _ = self._place
         if self._torn:
             self._open_again(mark(0))
         run = self._run
         try:
-            block = run.block(n)
+            return read(run)
         except PenstockError as exc:
             if is_interrupt(exc):
                 self._tear()
@@ -214,10 +242,6 @@ class LocalRun(PipelineRun):
         except BaseException:
             self._tear()
             raise
-        rest = iter(block)
-        element = next(rest, None)  # before the position is set: a state counts it as given
-        self._place = run.mark(), rest
-        return LoopBlock(element, rest, len(block)) if block else END
 
     def _tear(self) -> None:
         """Record that operators stopped halfway, as by Ctrl-C; they reopen at the position."""

@@ -116,7 +116,9 @@ def _array(kind: Alike, column: Column) -> Any:
     pa = needed("pyarrow", _PURPOSE)
     match kind:
         case Scalars():
-            return _numbers(np.array(column, kind.dtype))
+            out = np.empty(kind.end(column, 0), np.uint8)
+            kind.write(column, out, 0)
+            return _numbers(out.view(kind.dtype))
         case Text():
             return pa.array(list(column), _type(kind))
         case TextArrays():

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from penstock.engine.rows import Block
 from penstock.errors import DatasetError, Superseded, describe
 from penstock.frames.columns import Alike
 from penstock.protocol.recording import SaveStage
@@ -26,7 +27,7 @@ from penstock.saved.manifest import (
     chunk_name,
 )
 from penstock.saved.receipts import ChunkTold, new_name, told_name
-from penstock.saved.taken import RowRun, TakenRows
+from penstock.saved.taken import RowRun, TakenRows, runs_of
 from penstock.saved.upkeep import leftovers, lost
 
 log = logging.getLogger("penstock")
@@ -38,13 +39,10 @@ _PAUSE, _MOST = 0.001, 10.0
 
 
 class Receipts(Protocol):
-    """An iterator over receipts, as a training loop has one."""
+    """What gives receipts, block by block."""
 
-    def __iter__(self) -> Any:
-        """Return itself."""
-
-    def __next__(self) -> Any:
-        """Return the next one."""
+    def block(self) -> Block:
+        """Return the next receipts; none at the end."""
 
     def state(self) -> Any:
         """Return the position after the last one."""
@@ -89,12 +87,11 @@ class Recording:
         """
         try:
             # A call that cancels may come before there are receipts that it could close.
-            for chunk, row, told in () if is_cancelled() else receipts:
-                has_ended = self._taken.take(int(chunk), int(row), told)
-                if has_ended and self._is_due():
+            while not is_cancelled() and len(block := receipts.block()):
+                for run in runs_of(block):
+                    self._taken.take(run)
+                if self._taken.has_ended and self._is_due():
                     self._commit(receipts)
-                if is_cancelled():
-                    break
             if not is_cancelled():
                 self._complete(receipts)
         except Exception as exc:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
+import numpy as np
+
+from penstock.element import text_array
+from penstock.engine.rows import Block, Rows
 
 
 class RowRun(msgspec.Struct, array_like=True):
@@ -22,6 +27,22 @@ class RowRun(msgspec.Struct, array_like=True):
         return self.start == 0 and bool(self.told)
 
 
+def runs_of(receipts: Block) -> Iterator[RowRun]:
+    """Yield the runs that are in *receipts*, in their order.
+
+    >>> list(runs_of([(7, 0, b""), (7, 1, b"{}"), (9, 2, b"")]))
+    [RowRun(chunk=7, start=0, stop=2, told=b'{}'), RowRun(chunk=9, start=2, stop=3, told=b'')]
+    """
+    stacked = receipts.hand_over() if isinstance(receipts, Rows) else zip(*receipts, strict=True)
+    chunks, rows, told = stacked
+    chunks, rows, told = np.asarray(chunks), np.asarray(rows), text_array(told)
+    follows = (chunks[1:] == chunks[:-1]) & (rows[1:] == rows[:-1] + 1) & (told[:-1] == b"")
+    ends = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(rows)]
+    for start, stop in pairwise(ends):
+        first = int(rows[start])
+        yield RowRun(int(chunks[start]), first, first + stop - start, told[stop - 1])
+
+
 class TakenRows:
     """Collects receipts into runs.
 
@@ -29,8 +50,8 @@ class TakenRows:
     of another chunk follows: an attempt was lost, and the next one wrote the elements again.
 
     >>> taken = TakenRows(ordered=True)
-    >>> for receipt in [(7, 0, b""), (7, 1, b""), (9, 2, b""), (9, 3, b"{}")]:
-    ...     _ = taken.take(*receipt)
+    >>> for run in runs_of([(7, 0, b""), (7, 1, b""), (9, 2, b""), (9, 3, b"{}")]):
+    ...     taken.take(run)
     >>> taken.ended()
     [RowRun(chunk=7, start=0, stop=2, told=b''), RowRun(chunk=9, start=2, stop=4, told=b'{}')]
     """
@@ -39,17 +60,18 @@ class TakenRows:
         self._ordered = ordered
         self._open = {run.chunk: run for run in going_on}
         self._ended: list[RowRun] = []
-        self._last: RowRun | None = None
 
-    def take(self, chunk: int, row: int, told: bytes) -> bool:
-        """Take the receipt of *row* of *chunk*; return whether `ended` returns runs now."""
-        run = self._last
-        if run is None or run.chunk != chunk or run.stop != row:
-            run = self._last = self._run(chunk, row)
-        run.stop = row + 1
-        if told:
-            run.told = told
+    def take(self, new: RowRun) -> None:
+        """Take the receipts of the rows in *new*."""
+        run = self._run(new.chunk, new.start)
+        run.stop = new.stop
+        if new.told:
+            run.told = new.told
             self._end(run)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `ended` returns runs now."""
         return bool(self._ended)
 
     def _run(self, chunk: int, row: int) -> RowRun:
@@ -66,7 +88,6 @@ class TakenRows:
     def _end(self, run: RowRun) -> None:
         del self._open[run.chunk]
         self._ended.append(run)
-        self._last = None
 
     def ended(self) -> list[RowRun]:
         """Return the runs that have ended since the last call, in the order of their elements."""
