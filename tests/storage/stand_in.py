@@ -47,6 +47,9 @@ class Bucket:
     """A function of the number of a PUT, COPY or DELETE that returns its fault: "503" refuses it,
     "lost" carries it out and answers 503."""
 
+    overwrites: bool = False
+    """Whether a PUT replaces an object also if it says that there must be none."""
+
     def next_fault(self) -> str:
         with self.lock:
             number = self.seen["GET"]
@@ -166,7 +169,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def put(self, body, *, copied):
         if body is None:
             return 404, b""
-        if self.headers.get("If-None-Match") == "*" and self.name in self.bucket.objects:
+        is_creation = self.headers.get("If-None-Match") == "*" and not self.bucket.overwrites
+        if is_creation and self.name in self.bucket.objects:
             return 412, b""
         self.bucket.objects[self.name] = body
         answer = f"<CopyObjectResult><ETag>{tag(body)}</ETag></CopyObjectResult>" if copied else ""

@@ -60,6 +60,7 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
                 f"save: {path} holds files that are no saved dataset, such as {others[0]!r}: give "
                 "a new folder"
             )
+        folder.check_creates(f"{FOLDER}/.probe-{secrets.token_hex(4)}")
         if versions.commit(first := SavedVersion(fresh, ())):
             return first
         latest = versions.latest() or first  # another process began at the same moment

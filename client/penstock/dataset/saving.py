@@ -7,21 +7,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from penstock import files as file_names
+from penstock.dataset.loading import check_wanted, found_version, loaded
 from penstock.dataset.save_job import SaveJob, begun
-from penstock.errors import DatasetError, MissingFile, SaveIncomplete
+from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, topological_order
-from penstock.ops.follow import Follow, check_goes_on
-from penstock.ops.load import Load
+from penstock.ops.follow import Follow
 from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
-from penstock.protocol.recording import SaveStage
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
-from penstock.saved.folder import folder_of
 from penstock.saved.formats import FORMATS
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions
+from penstock.saved.manifest import SaveOptions
 
 
 class Saving(DatasetBase):
@@ -72,6 +70,9 @@ class Saving(DatasetBase):
     def load(
         cls,
         path: str | os.PathLike[str],
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Callable[[Any], Any] | None = None,
         *,
         wait: bool = False,
         timeout: float | None = None,
@@ -85,13 +86,20 @@ class Saving(DatasetBase):
 
         Args:
             path: the folder.
+            element_spec: the structure, dtypes and numbers of axes that the elements must have, as
+                `Dataset.element_spec` returns them. Lengths of axes are not compared.
+            compression: the compression that the files must have: ``"zstd"`` or ``"lz4"``.
+            reader_func: called once with a dataset that has a dataset for each chunk, in their
+                order; returns the dataset to read. Such a dataset has no index.
             wait: whether to follow a save that still runs, up to its end. Such a dataset has no
-                index and no splits, so workers read it as a whole (``"parallel_epochs"``).
+                index and no splits, so workers read it as a whole (``"parallel_epochs"``). If the
+                save has not begun, *element_spec* and *compression* are not compared.
             timeout: with *wait*, for how many seconds nothing new may be written; None is for ever.
             at: the number of a version, to read what it has; by default the newest.
 
         Raises:
-            DatasetError: when an argument or the manifest is malformed.
+            DatasetError: when an argument or the manifest is malformed, the elements differ from
+                *element_spec* or the files from *compression*, or TensorFlow wrote the folder.
             MissingFile: when the folder holds no saved dataset, or not the version *at*, or when
                 another dataset replaced that version.
             SaveIncomplete: without *wait* and *at*, when the save has not ended. With *wait*,
@@ -103,52 +111,23 @@ class Saving(DatasetBase):
         >>> Dataset.range(5).save("saved")
         >>> list(Dataset.load("saved").global_shuffle(seed=1).batch(5))
         [array([3, 0, 4, 1, 2])]
+        >>> list(Dataset.load("saved", reader_func=lambda chunks: chunks.flat_map(lambda c: c)))[:2]
+        [np.int64(0), np.int64(1)]
         """
         needed("pyarrow", "Dataset.load")
         (folder,) = _folder("load", path)
-        versions = SavedVersions("load", folder_of("load", folder))
+        if wait and (at is not None or reader_func is not None):
+            raise DatasetError(
+                "load: wait=True follows new versions in their order; at= and reader_func= are of "
+                "one version: leave them out, or wait"
+            )
+        found = found_version(folder, None if at is None else check_count("load", "at", at))
+        if found is not None:
+            check_wanted(folder, found.manifest, element_spec, compression)
         if wait:
-            if at is not None:
-                raise DatasetError("load: at= reads one version, and wait=True follows new ones")
             limit = None if timeout is None else check_seconds("load", "timeout", timeout)
             return cls(Follow(folder, limit))
-        newest = versions.latest()
-        found = newest if at is None else versions.read(check_count("load", "at", at))
-        if found is None or newest is None:
-            raise MissingFile(
-                f"load: {folder} holds no saved dataset: see its path, or wait=True for one that "
-                "is about to be written"
-            )
-        if at is None:
-            _check_complete(folder, found)
-        elif _is_deleted(found, newest):
-            raise MissingFile(
-                f"load: another dataset replaced version {at} of {folder}, whose chunks are "
-                "deleted: leave out at= for the newest version"
-            )
-        return cls(_load(folder, found))
-
-
-def _check_complete(folder: str, found: SavedVersion) -> None:
-    check_goes_on(folder, found)
-    if found.manifest.stage is SaveStage.OPEN:
-        raise SaveIncomplete(
-            f"load: the save to {folder} has not ended: it has {found.manifest.elements:,} "
-            f"elements. wait=True follows it, at={found.manifest.version} reads what there is; the "
-            "same save continues it, if its process died"
-        )
-
-
-def _is_deleted(version: SavedVersion, newest: SavedVersion) -> bool:
-    """Return whether the dataset with *newest* has replaced *version*, and is complete."""
-    now = newest.manifest
-    has_replaced = now.stage in {SaveStage.COMPLETE, SaveStage.REMOVED}
-    return has_replaced and now.save_id != version.manifest.save_id
-
-
-def _load(folder: str, found: SavedVersion) -> Load:
-    names, now = map(folder_of("load", folder).file, found.names), found.manifest
-    return Load(tuple(names), folder, now.version, now.save_id)
+        return cls(loaded(folder, found, reader_func, at_newest=at is None))
 
 
 def options_of_save(

@@ -23,7 +23,7 @@ from penstock.protocol.recording import SaveStage
 from penstock.runtime.interrupts import interruptible
 from penstock.saved.chunk_reader import ChunkFile, replaced
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersion, SavedVersions, chunk_name
+from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.stored_file import is_url
 
 _LOOK, _LOOK_AT_STORE = 0.05, 0.5
@@ -151,9 +151,7 @@ class _FollowIterator(RowsIterator):
 
     def _name(self, number: int) -> str:
         """Return the name of the file of chunk *number* of the version that was seen."""
-        version = cast("SavedVersion", self._version)
-        suffix = version.manifest.options.chunk_format.suffix
-        return self._folder.file(chunk_name(number, version.chunks[number], suffix))
+        return self._folder.file(cast("SavedVersion", self._version).name(number))
 
 
 def check_goes_on(path: str, version: SavedVersion) -> None:

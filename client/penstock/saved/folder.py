@@ -60,6 +60,13 @@ class SaveFolder(ABC):
     def create(self, name: str, data: Any) -> bool:
         """Write the file *name* if there is none; return whether there was none."""
 
+    def check_creates(self, name: str) -> None:  # noqa: B027  a disk always can
+        """Check that `create` works here, with a file *name* that is deleted again.
+
+        Raises:
+            DatasetError: when the store replaces an object that it should only create.
+        """
+
     @abstractmethod
     def read(self, name: str) -> bytes | None:
         """Return what the file *name* has; None if there is none."""
@@ -230,6 +237,18 @@ class _StoreFolder(SaveFolder):
         text, there = bytes(data), self._obstore.exceptions
         # A request that seemed to fail may have been carried out: then the file is what it sent.
         return self._sent(name, put) or self.read(name) == text
+
+    def check_creates(self, name: str) -> None:
+        with self.writing(name):
+            self.create(name, b"first")
+            is_replaced = self.create(name, b"second")
+            self.delete(name)
+        if is_replaced:
+            raise DatasetError(
+                f"save: the store of {self.path} ignores If-None-Match, so two processes could "
+                "write one version: use a store or a newer version of it that has conditional "
+                "writes, or a local path"
+            )
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -116,8 +116,11 @@ class SavedVersion(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the chunks' files."""
-        suffix = self.manifest.options.chunk_format.suffix
-        return tuple(chunk_name(number, one, suffix) for number, one in enumerate(self.chunks))
+        return tuple(map(self.name, range(len(self.chunks))))
+
+    def name(self, number: int) -> str:
+        """Return the name of the file of chunk *number*."""
+        return chunk_name(number, self.chunks[number], self.manifest.options.chunk_format.suffix)
 
     def following(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> SavedVersion:
         """Return the next version, which adds *chunks* and changes other fields."""
