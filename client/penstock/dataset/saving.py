@@ -88,7 +88,7 @@ class Saving(DatasetBase):
             path: the folder.
             element_spec: the structure, dtypes and numbers of axes that the elements must have, as
                 `Dataset.element_spec` returns them. Lengths of axes are not compared.
-            compression: the compression that the files must have: ``"zstd"`` or ``"lz4"``.
+            compression: the compression that the files must have, such as ``"zstd"``.
             reader_func: called once with a dataset that has a dataset for each chunk, in their
                 order; returns the dataset to read. Such a dataset has no index.
             wait: whether to follow a save that still runs, up to its end. Such a dataset has no
