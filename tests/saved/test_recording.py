@@ -26,7 +26,7 @@ from penstock.saved.manifest import (
 from penstock.saved.receipts import ChunkTold, new_name, told_name
 from penstock.saved.recording import Recording, position_of
 from penstock.saved.taken import runs_of
-from penstock.saved.upkeep import damage, leftovers
+from penstock.saved.upkeep import damage, leftovers, lost
 from penstock.serialization.fingerprint import outline
 
 pytest.importorskip("pyarrow")
@@ -298,3 +298,66 @@ def test_elements_of_two_chunks_that_differ_are_named_by_their_column(tmp_path):
         DatasetError, match="x is scalars <i8 in one and scalars <f8 in the other; map all"
     ):
         dataset.save(tmp_path / "saved", chunk_bytes=80)
+
+
+def test_a_complete_save_whose_leftover_files_cannot_be_deleted_is_complete(
+    folder, first, monkeypatch, caplog
+):
+    def refuse(*_):
+        raise OSError("read-only")
+
+    receipts = written(folder, 1, 0, 20)
+    monkeypatch.setattr(type(folder), "delete", refuse)
+    recording = Recording(folder, first)
+    recording.run(Receipts(0, receipts), lambda: False)
+
+    assert recording.version.manifest.stage is SaveStage.COMPLETE
+    assert SavedVersions("load", folder).latest() == recording.version
+    assert "could not be deleted: read-only" in caplog.text
+    assert list(map(int, Dataset.load(folder.path))) == list(range(20))
+
+
+def test_a_complete_save_whose_folder_cannot_be_listed_is_not_tidied(
+    folder, first, monkeypatch, caplog
+):
+    def refuse(*_):
+        raise OSError("busy")
+
+    recording = Recording(folder, first)
+    monkeypatch.setattr(recording, "_complete", lambda _: None)
+    recording.run(Receipts(0, []), lambda: False)
+    monkeypatch.setattr(type(folder), "names", refuse)
+
+    recording.clean()
+
+    assert "could not be tidied: busy" in caplog.text
+
+
+def test_a_chunk_that_a_listing_does_not_name_yet_is_not_gone(folder, first, monkeypatch):
+    recording = Recording(folder, first)
+    receipts = Receipts(0, [*written(folder, 1, 0, 10), *written(folder, 2, 10, 20)])
+    for run in runs_of(receipts.block(10)):
+        recording._taken.take(run)
+    recording._commit(receipts)
+    monkeypatch.setattr(type(folder), "names", lambda *_: [])
+
+    assert lost(folder, recording.version) == []
+    recording.run(receipts, lambda: False)
+    assert recording.version.manifest.elements == 20
+
+
+def test_a_save_does_not_go_on_with_a_dataset_that_replaces_its_own_at_this_moment(
+    tmp_path, monkeypatch
+):
+    path, commit = str(tmp_path / "saved"), SavedVersions.commit
+    mine, other = Dataset.range(9).node, Dataset.range(100, 109).node
+    begun(mine, path, OPTIONS, overwrite=False)
+
+    def commit_second(versions, version):
+        monkeypatch.setattr(SavedVersions, "commit", commit)
+        begun(other, path, OPTIONS, overwrite=True)
+        return commit(versions, version)
+
+    monkeypatch.setattr(SavedVersions, "commit", commit_second)
+    with pytest.raises(DatasetError, match="another process writes .* at this moment"):
+        begun(mine, path, OPTIONS, overwrite=False)

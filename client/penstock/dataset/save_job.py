@@ -67,23 +67,30 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
     now = latest.manifest
     is_same = now.outline.fingerprint == pipeline.fingerprint and now.options == options
     if is_same and not (overwrite and now.stage is SaveStage.COMPLETE):
-        return _taken_over(versions, latest)
+        return _taken_over(versions, latest, path)
     if not overwrite:
         raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
     again = latest.replaced_by(fresh)
     if not versions.commit(again):
-        raise DatasetError(f"save: another process writes {path} at this moment: {_CURE}")
+        raise _taken(path)
     return again
 
 
-def _taken_over(versions: SavedVersions, latest: SavedVersion) -> SavedVersion:
+def _taken_over(versions: SavedVersions, latest: SavedVersion, path: str) -> SavedVersion:
     """Return a version after *latest* that this process commits; it stops all other savers."""
+    save_id = latest.manifest.save_id
     while latest.manifest.stage is not SaveStage.COMPLETE:
         following = latest.following((), stage=SaveStage.OPEN, error="")
         if versions.commit(following):
             return following
         latest = versions.latest(latest) or latest
+        if latest.manifest.save_id != save_id:
+            raise _taken(path)
     return latest
+
+
+def _taken(path: str) -> DatasetError:
+    return DatasetError(f"save: another process writes {path} at this moment: {_CURE}")
 
 
 _CURE = "give another path, or overwrite=True to replace it"

@@ -48,6 +48,17 @@ class SaveFolder(ABC):
                 "folder, and call save again, which continues"
             ) from exc
 
+    @contextmanager
+    def reading(self, op: str, name: str) -> Iterator[None]:
+        """Turn an `OSError` of reading the file or folder *name* into a `DatasetError`."""
+        try:
+            yield
+        except OSError as exc:
+            raise DatasetError(
+                f"{op}: {self.file(name)} cannot be read ({exc}): see who may read it, and whether "
+                "its disk or store works"
+            ) from exc
+
     def file(self, name: str) -> str:
         """Return the path or URL of the file *name*, as sources of files take it."""
         return f"{self.path}/{name}"

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
@@ -53,7 +52,7 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
     @property
     def chunk_format(self) -> ChunkFormat:
-        """The format that writes and reads the chunks."""
+        """What writes and reads the chunks."""
         return FORMATS[self.format]
 
 
@@ -200,23 +199,13 @@ class SavedVersions:
         return SavedVersion(manifest, (*before.chunks, *manifest.chunks))
 
     def _names(self) -> list[str]:
-        with self._reading(FOLDER):
+        with self._folder.reading(self._op, FOLDER):
             return self._folder.names(FOLDER)
-
-    @contextmanager
-    def _reading(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as exc:
-            raise DatasetError(
-                f"{self._op}: {self._folder.file(name)} cannot be read ({exc}): see who may read "
-                "it, and whether its disk or store works"
-            ) from exc
 
     def _manifest(self, version: int) -> Manifest | None:
         name = manifest_name(version)
         where = self._folder.file(name)
-        with self._reading(name):
+        with self._folder.reading(self._op, name):
             text = self._folder.read(name)
         if text is None:
             return None

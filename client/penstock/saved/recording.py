@@ -22,6 +22,7 @@ from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import (
+    DATA,
     SavedVersion,
     SavedVersions,
     chunk_name,
@@ -102,7 +103,9 @@ class Recording:
             self._add((), stage=SaveStage.CANCELLED)
 
     def _complete(self, receipts: Receipts) -> None:
-        if gone := lost(self._folder, self.version):
+        with self._folder.reading("save", DATA):
+            gone = lost(self._folder, self.version)
+        if gone:
             raise DatasetError(
                 f"save: {self._folder.file(gone[0])} is gone: someone deleted {len(gone):,} files "
                 "while elements were written; delete the folder, and save again"
@@ -134,10 +137,9 @@ class Recording:
         if stage is not SaveStage.COMPLETE:
             position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
         self._add(tuple(chunks), stage=stage, layout=layout, position=position, error="")
-        for run in runs:
-            if run.is_whole:  # until now, a crash would have made the version before need it
-                self._folder.delete(new_name(run.chunk))
-                self._folder.delete(told_name(run.chunk))
+        # Until now, a crash would have made the version before need them.
+        whole = [run.chunk for run in runs if run.is_whole]
+        self._delete([name(chunk) for chunk in whole for name in (new_name, told_name)])
         self._spent += self._committed - began
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
@@ -184,17 +186,26 @@ class Recording:
 
     def _new_file(self, name: str) -> bytes:
         """Return what the file *name* of a new chunk has."""
-        if (data := self._folder.read(name)) is None:
+        with self._folder.reading("save", name):
+            data = self._folder.read(name)
+        if data is None:
             raise DatasetError(f"save: {self._folder.file(name)} is gone")
         return data
 
     def clean(self) -> None:
         """Delete what crashes have left in the folder of a complete dataset."""
-        names = leftovers(self._folder, self.version)
-        if self._versions.latest(self.version) is not self.version:
-            return  # another process begins to replace it, and these may be its files
+        try:
+            self._delete(leftovers(self._folder, self.version))
+        except (OSError, DatasetError) as exc:
+            log.warning("save: %s could not be tidied: %s", self._folder.path, exc)
+
+    def _delete(self, names: list[str]) -> None:
+        """Delete files that no version needs. If one cannot be deleted, the elements are there."""
         for name in names:
-            self._folder.delete(name)
+            try:
+                self._folder.delete(name)
+            except OSError as exc:
+                log.warning("save: %s could not be deleted: %s", self._folder.file(name), exc)
 
 
 def _unlike(layout: str, other: str) -> str:

@@ -30,18 +30,20 @@ GRACE = 3600.0
 def leftovers(folder: SaveFolder, version: SavedVersion) -> list[str]:
     """Return the names of files in *folder* that neither *version* nor its readers need.
 
-    *version* is the newest one, and no save runs. Readers of a dataset that was replaced may need
-    its chunks for another hour. The chunks come before the manifests that name them, so that after
-    a crash, the next call finds the rest.
+    *version* is the newest one, and no save runs: if one begins meanwhile, there are none. Readers
+    of a dataset that was replaced may need its chunks for another hour. The chunks come before the
+    manifests that name them, so that after a crash, the next call finds the rest.
     """
-    needed, old = set(version.names), 0
-    for replaced, until in _replaced(SavedVersions("saves", folder), version):
+    versions, needed, old = SavedVersions("saves", folder), set(version.names), 0
+    for replaced, until in _replaced(versions, version):
         if time.time() < until:
             needed.update(replaced.names)
         else:
             old = max(old, replaced.manifest.version)
     found = [f"{under}/{name}" for under in (NEW, DATA) for name in folder.names(under)]
     found += [f"{FOLDER}/{name}" for name in folder.names(FOLDER) if _is_old(name, old)]
+    if versions.latest(version) is not version:
+        return []  # a save began, and these may be its files
     return [name for name in found if name not in needed]
 
 
@@ -125,7 +127,8 @@ def remove(folder: SaveFolder, version: SavedVersion) -> SavedVersion | None:
 def lost(folder: SaveFolder, version: SavedVersion) -> list[str]:
     """Return the names of chunks of *version* that are not in *folder*."""
     there = {f"{DATA}/{name}" for name in folder.names(DATA)}
-    return [name for name in version.names if name not in there]
+    missing = [name for name in version.names if name not in there]
+    return [name for name in missing if folder.read(name) is None]  # a listing may lag behind
 
 
 def damage(folder: SaveFolder, version: SavedVersion) -> Iterator[str]:
