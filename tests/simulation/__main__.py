@@ -29,6 +29,8 @@ from simulation import (
     mixed_mesh,
     ordered_mesh,
     rounds_mesh,
+    saved_mesh,
+    saved_rules,
     static_mesh,
 )
 from simulation.rules import Rule
@@ -49,11 +51,16 @@ class Kind(Enum):
     STRIDED = "strided"
     STATIC = "static"
     MIXED = "mixed"
+    SAVED = "saved"
 
     @property
     def rules(self) -> Mapping[str, Rule]:
         """The rules that can be broken."""
-        own = {Kind.ROUNDS: broken_rounds_rules.RULES, Kind.CACHE: cache_rules.RULES}
+        own = {
+            Kind.ROUNDS: broken_rounds_rules.RULES,
+            Kind.CACHE: cache_rules.RULES,
+            Kind.SAVED: saved_rules.RULES,
+        }
         return own.get(self, broken_rules.RULES)
 
     def judge(self, seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
@@ -179,6 +186,7 @@ RUNS: Mapping[Kind, Callable[..., Counter[str]]] = {
     Kind.STRIDED: partial(ordered_mesh.run, consumers=True),
     Kind.STATIC: static_mesh.run,
     Kind.MIXED: mixed_mesh.run,
+    Kind.SAVED: saved_mesh.run,
 }
 
 BY_CHANCE = ("line broken", "links that never come up")

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from simulation import broken_rounds_rules
+from simulation import broken_rounds_rules, saved_rules
 from simulation.__main__ import Kind
 from simulation.mixed_mesh import resume
 from simulation.plan import Plan
@@ -31,13 +31,13 @@ def slow_but(quick, cases):
     return params
 
 
-SCHEDULES = dict.fromkeys(Kind, 150) | {Kind.PLAIN: 250, Kind.CACHE: 125}
+SCHEDULES = dict.fromkeys(Kind, 150) | {Kind.PLAIN: 250, Kind.CACHE: 125, Kind.SAVED: 300}
 
 
 @pytest.mark.parametrize(
     ("kind", "first"),
     slow_but(
-        {Kind.PLAIN: 1, Kind.ROUNDS: 1, Kind.STRIDED: 1, Kind.MIXED: 1},
+        {Kind.PLAIN: 1, Kind.ROUNDS: 1, Kind.STRIDED: 1, Kind.MIXED: 1, Kind.SAVED: 3},
         [(kind, first) for kind, many in SCHEDULES.items() for first in range(0, many, CHUNK)],
     ),
 )
@@ -87,13 +87,19 @@ CACHE = {
     "skipped_are_counted": 3, "trainers_are_apart": 3, "waits_for_the_slowest": 3,
     "window_is_bounded": 6,
 }  # fmt: skip
-BROKEN = [(Kind.PLAIN, PLAIN, 150), (Kind.ROUNDS, ROUNDS, 100), (Kind.CACHE, CACHE, 20)]
+SAVED = dict.fromkeys(saved_rules.RULES, 0) | {"one_save_is_followed": 30}
+BROKEN = [
+    (Kind.PLAIN, PLAIN, 150),
+    (Kind.ROUNDS, ROUNDS, 100),
+    (Kind.CACHE, CACHE, 20),
+    (Kind.SAVED, SAVED, 100),
+]
 
 
 @pytest.mark.parametrize(
     ("kind", "rule", "first", "count"),
     slow_but(
-        {Kind.PLAIN: 1, Kind.ROUNDS: 1},
+        {Kind.PLAIN: 1, Kind.ROUNDS: 1, Kind.SAVED: 2},
         [(kind, *rule, count) for kind, rules, count in BROKEN for rule in rules.items()],
     ),
 )
