@@ -8,11 +8,15 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
+import msgspec
+
 from penstock.dataset.block_reader import BlockReader
 from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
 from penstock.graph.node import INFINITE, Node
+from penstock.graph.traversal import topological_order
 from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import folder_of
+from penstock.saved.inputs import inputs_of
 from penstock.saved.manifest import (
     FOLDER,
     Manifest,
@@ -61,7 +65,7 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
                 "a new folder"
             )
         folder.check_creates(f"{FOLDER}/.probe-{secrets.token_hex(4)}")
-        if versions.commit(first := SavedVersion(fresh, ())):
+        if versions.commit(first := SavedVersion(_with_inputs(fresh, node), ())):
             return first
         latest = versions.latest() or first  # another process began at the same moment
     now = latest.manifest
@@ -70,10 +74,15 @@ def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> Sa
         return _taken_over(versions, latest, path)
     if not overwrite:
         raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
-    again = latest.replaced_by(fresh)
+    again = latest.replaced_by(_with_inputs(fresh, node))
     if not versions.commit(again):
         raise _taken(path)
     return again
+
+
+def _with_inputs(manifest: Manifest, node: Node) -> Manifest:
+    sources = [(one.op, one.units()) for one in topological_order(node) if not one.inputs]
+    return msgspec.structs.replace(manifest, inputs=inputs_of(sources))
 
 
 def _taken_over(versions: SavedVersions, latest: SavedVersion, path: str) -> SavedVersion:

@@ -327,7 +327,7 @@ _NAMES = """
     worker_tags worker_timeout
 
     consumer_index docs index lifeline_fd linger log log_format malloc no_platform num_consumers
-    prefer ready_fd role runners_fd tag target trial
+    prefer ready_fd role runners_fd saves_key tag target trial
 """
 
 KNOWN = frozenset(_NAMES.split())

@@ -28,6 +28,8 @@ from penstock.saved.chunk_format import ChunkFormat
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.formats import FORMATS
+from penstock.saved.inputs import SourceFiles
+from penstock.saved.signature import check_signature, signed
 
 FOLDER, NEW, DATA = "_penstock", "_penstock/new", "data"
 
@@ -75,6 +77,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     stage: SaveStage = SaveStage.OPEN
     outline: PipelineOutline
     """Of the pipeline that makes the elements."""
+    inputs: tuple[SourceFiles, ...] = ()
+    """The files of its sources when the save began."""
     options: SaveOptions
     layout: str = ""
     """See `SavedLayout.to_text`; empty while there are no elements."""
@@ -189,7 +193,7 @@ class SavedVersions:
         """
         manifest = version.manifest
         with self._folder.writing(manifest.name):
-            return self._folder.create(manifest.name, msgspec.json.encode(manifest))
+            return self._folder.create(manifest.name, signed(msgspec.json.encode(manifest)))
 
     def _whole(self, manifest: Manifest, before: SavedVersion | None) -> SavedVersion:
         if not manifest.base:
@@ -209,6 +213,7 @@ class SavedVersions:
             text = self._folder.read(name)
         if text is None:
             return None
+        check_signature(f"{self._op}: {where}", text)
         try:
             plain = msgspec.json.decode(text)
             written = plain.get("penstock") if isinstance(plain, Mapping) else None
@@ -217,9 +222,12 @@ class SavedVersions:
                     f"{self._op}: {where} has the format {written}, and this Penstock reads up to "
                     f"{_FORMAT}: upgrade it"
                 )
-            return msgspec.convert(plain, Manifest)
+            found = msgspec.convert(plain, Manifest)
         except msgspec.MsgspecError as exc:
             raise DatasetError(f"{self._op}: {where} is no manifest: {exc}") from exc
+        if found.version != version:
+            raise DatasetError(f"{self._op}: {where} has the manifest of version {found.version}")
+        return found
 
 
 def version_number(name: str) -> int:

@@ -50,6 +50,9 @@ def show(
     options = manifest.options
     rows.add_row("format", f"{options.format}, compression {options.compression or 'none'}")
     rows.add_row("pipeline", manifest.outline.summary)
+    for one in manifest.inputs:
+        names = f"{', '.join(one.first)}{', …' if one.count > len(one.first) else ''}"
+        rows.add_row("input", f"{one.count:,} files, {one.nbytes:,} bytes: {names}")
     if manifest.error:
         rows.add_row("error", manifest.error)
     screen.print(rows)
