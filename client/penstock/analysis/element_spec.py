@@ -59,13 +59,16 @@ from penstock.ops.selection import ChooseFromDatasets, SampleFromDatasets
 from penstock.ops.shard import Shard
 from penstock.ops.shuffle import Shuffle
 from penstock.ops.slices import Slices
+from penstock.ops.snapshot import Snapshot
 from penstock.ops.take import Skip, Take
 from penstock.ops.text_lines import TextLines
 from penstock.ops.tfrecords import TFRecords
 from penstock.ops.token_batches import TokenBatches
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
+from penstock.ops.with_options import with_options
 from penstock.ops.zip import Zip
+from penstock.options import Options
 from penstock.protocol.types import Mode
 from penstock.ragged import Ragged
 
@@ -123,6 +126,8 @@ def _local(node: Node) -> Node:
         return replace(node, window=node.num_consumers)
     if isinstance(node, Mixture):  # samples in place of its inputs have no index
         return SampleFromDatasets(node.upstreams, None, 0, stop=False, rerandomize=False)
+    if isinstance(node, Snapshot):  # which writes the elements that it passes on
+        return with_options(node.upstream, Options())
     return rewritten(node.on_workers[0], _local) if node.on_workers else node
 
 

@@ -15,6 +15,7 @@ from penstock.dataset.elementwise import Elementwise
 from penstock.dataset.file_sources import FileSources
 from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
+from penstock.dataset.keeping import Keeping
 from penstock.dataset.mixing import Mixing
 from penstock.dataset.packing import Packing
 from penstock.dataset.regrouping import Regrouping
@@ -46,6 +47,7 @@ class Dataset(
     Regrouping,
     Packing,
     Saving,
+    Keeping,
 ):
     """An immutable recipe for elements; nothing runs until it is read.
 

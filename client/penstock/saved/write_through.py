@@ -1,0 +1,167 @@
+"""Writes elements into a saved dataset while they pass on to their reader.
+
+Element k is the same whoever makes it, so it does not matter which process writes a version. If
+several write at once, the first manifest of a version counts, and the others stop writing.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from penstock.element import Element
+from penstock.errors import ElementError, Superseded
+from penstock.protocol.definition import PipelineOutline
+from penstock.saved.arrow_file import ArrowWriter
+from penstock.saved.chunks import ChunkContents, ChunkWriter
+from penstock.saved.folder import SaveFolder
+from penstock.saved.layout import SavedLayout
+from penstock.saved.manifest import (
+    Manifest,
+    SavedVersion,
+    SavedVersions,
+    SaveOptions,
+    SaveStage,
+    chunk_name,
+)
+from penstock.saved.upkeep import leftovers
+
+_CHUNK_SECONDS = 10.0
+"""A chunk ends after this time, so that a process that dies loses little."""
+
+
+def nothing_yet(outline: PipelineOutline, options: SaveOptions, number: int = 0) -> SavedVersion:
+    """Return version *number* of a new saved dataset, without elements."""
+    first = Manifest(
+        version=number, save_id=secrets.token_hex(8), outline=outline, options=options
+    )
+    return SavedVersion(first, ())
+
+
+class WriteThrough:
+    """Adds elements after *version*.
+
+    With *in_steps*, a version is committed after each chunk, with the position of the input, so
+    that another process can continue. Otherwise, one version has all elements.
+    """
+
+    def __init__(
+        self,
+        folder: SaveFolder,
+        version: SavedVersion,
+        *,
+        in_steps: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.version = version
+        """The last one that is committed."""
+        self._folder, self._in_steps, self._clock = folder, in_steps, clock
+        self._versions = SavedVersions("snapshot", folder)
+        self._options = version.manifest.options
+        text = version.manifest.layout
+        self._layout = SavedLayout.from_text(text) if text else None
+        self._writer: ChunkWriter | None = None
+        self._began = 0.0
+        """When the chunk began."""
+        self._written: list[ChunkContents] = []
+        """Chunks that no version has."""
+        self._position: Callable[[], Any] = lambda: version.manifest.position
+        """Of the input, after the last element."""
+
+    def add(self, elements: Sequence[Element], mark: Callable[[int], Any]) -> None:
+        """Add *elements*; *mark* is that of the input after them.
+
+        Raises:
+            ElementError: when an element is not like those before it, which are added.
+            Superseded: when another process has committed the next version.
+            DatasetError: when a file cannot be written.
+        """
+        while elements:
+            if self._writer is None:
+                self._layout = self._layout or SavedLayout.of(elements[0])
+                self._writer = ArrowWriter(self._layout, self._options.compression)
+                self._began = self._clock()
+            added = self._fitting(self._writer, elements)
+            elements = elements[added:]
+            self._position = partial(mark, len(elements))
+            full = self._writer.nbytes >= self._options.chunk_bytes
+            if full or self._clock() - self._began >= _CHUNK_SECONDS:
+                self._end_chunk()
+                if self._in_steps:
+                    self._commit(SaveStage.OPEN)
+
+    def _fitting(self, writer: ChunkWriter, elements: Sequence[Element]) -> int:
+        """Add the first of *elements*, up to one that is not like them; return how many."""
+        size = len(elements)
+        while True:
+            try:
+                return writer.add(elements[:size], self._options.chunk_bytes)
+            except ElementError:
+                if size == 1:
+                    raise
+                size //= 2
+
+    def pause(self) -> None:
+        """Commit what was added, so that it can be continued.
+
+        Raises:
+            PenstockError: as `add`.
+        """
+        if self._in_steps and self._writer is not None:
+            self._end_chunk()
+            self._commit(SaveStage.OPEN)
+
+    def complete(self) -> None:
+        """Commit the version that has all elements.
+
+        Raises:
+            PenstockError: as `add`.
+        """
+        self._end_chunk()
+        self._commit(SaveStage.COMPLETE)
+        if self._in_steps:
+            for name in leftovers(self._folder, self.version):
+                self._folder.delete(name)
+
+    def _end_chunk(self) -> None:
+        if self._writer is None:
+            return
+        data, contents = self._writer.finish()
+        self._writer = None
+        name = self._name(contents)
+        with self._folder.writing(name):
+            self._folder.write(name, data)
+        self._written.append(contents)
+
+    def _name(self, contents: ChunkContents) -> str:
+        number = len(self.version.chunks) + len(self._written)
+        return chunk_name(number, contents, self._options.format)
+
+    def _commit(self, stage: SaveStage) -> None:
+        position = self._position() if stage is SaveStage.OPEN else None
+        layout = self._layout.to_text() if self._layout else ""
+        following = self.version.following(
+            tuple(self._written), stage=stage, layout=layout, position=_plain(position)
+        )
+        if not self._versions.commit(following):
+            self._drop(following)
+            raise Superseded(f"snapshot: another process writes {self._folder.path}")
+        self.version, self._written = following, []
+
+    def _drop(self, lost: SavedVersion) -> None:
+        """Delete those chunks of the *lost* version that the winner does not have."""
+        winner = self._versions.latest()
+        its = set(winner.names if winner else ())
+        for name in lost.names[len(self.version.chunks) :]:
+            if name not in its:
+                self._folder.delete(name)
+
+
+def _plain(position: Any) -> Any:
+    """Return a position of the writer's input in the form that `Recording` gives it."""
+    return None if position is None else {"state": msgspec.to_builtins(position)}
