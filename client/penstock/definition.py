@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.analysis.determinism import nondeterminism
-from penstock.analysis.ordering import why_unordered, with_grids
+from penstock.analysis.ordering import check_snapshots, why_unordered, with_grids
 from penstock.analysis.sharding import split_providers
 from penstock.errors import DatasetError, DefinitionError
 from penstock.graph.node import Node
@@ -87,7 +87,9 @@ def decode(definition: Definition, *, adopt: bool = False) -> Node:
 
 def _streams(root: Node) -> tuple[tuple[SplitProviderSpec, ...], str]:
     try:
-        return with_grids(root, split_providers(root)), ""
+        providers = split_providers(root)
+        check_snapshots(root)
+        return with_grids(root, providers), ""
     except DatasetError as exc:
         return (), str(exc)
 

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError, TransformError
+from penstock.errors import DatasetError
+from penstock.protocol.recording import SaveStage
 from penstock.saved import write_through
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import SavedVersions, SaveStage
+from penstock.saved.manifest import SavedVersions
+from penstock.saved.upkeep import datasets_below
 from tests.storage.conftest import bucket
 from tests.waiting import wait_until
 
@@ -221,8 +223,9 @@ def test_of_two_passes_at_once_one_writes_and_both_are_exact(path, small_chunks,
 
     assert [(int(a["x"]), int(b["x"])) for a, b in pairs] == [(i, i) for i in range(COUNT)]
     assert manifest_below(path).elements == COUNT
-    named = {name.name for name in (folders(path)[0] / "data").iterdir()}
-    assert len(named) == len(SavedVersions("load", folder_of("load", str(folders(path)[0]))).latest().chunks)
+    (folder,) = folders(path)
+    (_, version) = next(datasets_below(str(path)))
+    assert {f"data/{name.name}" for name in (folder / "data").iterdir()} == {*version.names}
     assert numbers(dataset) == list(range(COUNT))
 
 

@@ -92,6 +92,7 @@ EVERY_OPERATOR = {
     "array_records": build("array_records", literally(())),
     "load": Dataset.load(SAVED.name).node,
     "follow": build("follow", SAVED.name, 9.0),
+    "snapshot": build("snapshot", NUMBERS, f"{SAVED.name}/snapshots", None, 1),
     "write_chunks": build(
         "map",
         build("write_chunks", NUMBERS, f"{SAVED.name}/other", None, 1, 9.0),

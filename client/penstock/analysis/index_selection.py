@@ -24,6 +24,7 @@ from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.prefetch import Prefetch
 from penstock.ops.range import Range
 from penstock.ops.shard import HINTED, Shard
+from penstock.ops.snapshot import Snapshot
 from penstock.ops.take import Skip, Take
 from penstock.ops.with_options import WithOptions
 from penstock.ops.zip import Zip
@@ -108,7 +109,7 @@ class _Selector:
 
     def _made(self, node: Node, cut: SourceSlice) -> Node | None:
         match node:
-            case Map() | Prefetch() | WithOptions() | Cache():
+            case Map() | Prefetch() | WithOptions() | Cache() | Snapshot():
                 below = self._cut(node.upstream, cut)
                 return below and replace(node, upstream=below)
             case AssertCardinality(upstream, expected):

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import TypeAlias
 
 from penstock.analysis.index_selection import selected
-from penstock.analysis.sharding import draws_whole_groups, per_task_operators
+from penstock.analysis.sharding import (
+    draws_whole_groups,
+    per_task_operators,
+    split_providers,
+)
+from penstock.errors import DatasetError
 from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
@@ -19,6 +25,7 @@ from penstock.ops.balance import BalancedRounds
 from penstock.ops.mixed_streams import MixedStreams
 from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
+from penstock.ops.snapshot import Snapshot
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 
 MOST_SPLITS = 1024
@@ -36,6 +43,29 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
 
     *providers* are its split providers. No function of the user's is called.
     """
+    found = _obstacle(root, providers)
+    return "" if found is None else _UNORDERED.format(*found)
+
+
+def check_snapshots(root: Node) -> None:
+    """Check that each split makes by itself what a snapshot in *root* keeps of it.
+
+    Raises:
+        DatasetError: naming the operator in the way, and the remedies.
+    """
+    for node in topological_order(selected(root)):
+        if isinstance(node, Snapshot):
+            found = _obstacle(node.upstream, split_providers(node.upstream))
+            if found is not None:
+                raise DatasetError(_UNKEPT.format(*found))
+
+
+_Obstacle: TypeAlias = tuple[str, str, str]
+"""The label of an operator; why it needs more than one split; the remedy."""
+
+
+def _obstacle(root: Node, providers: Sequence[SplitProviderSpec]) -> _Obstacle | None:
+    """Return why a split of *root* does not make its elements by itself, if it does not."""
     nodes = topological_order(selected(root))
     if refused := _refused(nodes):
         return refused
@@ -48,7 +78,7 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
             return _refusal(node, *_UNEVEN)
         return _refusal(node, "keeps something across splits", "put it behind distribute")
     if len(providers) == 1:
-        return ""
+        return None
     joining = next((node for node in nodes if len(node.inputs) > 1), root)
     return _refusal(
         joining,
@@ -57,8 +87,8 @@ def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
     )
 
 
-def _refused(nodes: Sequence[Node]) -> str:
-    """Return why one of *nodes* makes no order, wherever it stands; else nothing."""
+def _refused(nodes: Sequence[Node]) -> _Obstacle | None:
+    """Return why one of *nodes* makes no order, wherever it stands, if one does not."""
     for node in nodes:
         if isinstance(node, MixedStreams):  # its inputs are not to blame
             return _refusal(
@@ -76,7 +106,7 @@ def _refused(nodes: Sequence[Node]) -> str:
             )
         if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
             return _refusal(node, *_KEEPS[node.op])
-    return ""
+    return None
 
 
 def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:
@@ -118,12 +148,19 @@ def _may_draw(node: Node) -> bool:
     return bool(node.inputs) and any(callable(value) and wants_rng(value) for value in values)
 
 
-def _refusal(node: Node, why: str, remedy: str) -> str:
-    return (
-        f"ordered=True: {node.label} {why}, so that workers do not agree on one order: {remedy}, "
-        "or leave ordered at False"
-    )
+def _refusal(node: Node, why: str, remedy: str) -> _Obstacle:
+    return node.label, why, remedy
 
+
+_UNORDERED = (
+    "ordered=True: {0} {1}, so that workers do not agree on one order: {2}, or leave ordered at "
+    "False"
+)
+
+_UNKEPT = (
+    "snapshot: {0} {1}, and workers keep the elements of each split by themselves: put it behind "
+    'the snapshot, or use processing_mode="parallel_epochs", where each worker makes all elements'
+)
 
 _END_WITH_SPLITS = ("pack", "token_batches")
 """Operators that hold elements back, but none beyond the end of a split."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from penstock.analysis.index_selection import selected
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, Node
-from penstock.graph.traversal import topological_order
+from penstock.graph.traversal import rewritten, topological_order
 from penstock.ops.balance import BalancedRounds
 from penstock.ops.batch import Batch
 from penstock.ops.cache import Cache
@@ -22,9 +22,13 @@ from penstock.ops.mixture import Mixture
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.repeat import Repeat
 from penstock.ops.shuffle import Shuffle
+from penstock.ops.snapshot import Snapshot
 from penstock.ops.zip import Zip
 from penstock.protocol.definition import ENDLESS, UNLISTED, Repeats, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
+
+LEAST_CELL, MOST_CELLS = 16, 1024
+"""The fewest units of a snapshot's cell, and about how many cells a pass has: each is a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,44 @@ def split_providers(root: Node) -> tuple[SplitProviderSpec, ...]:
     Raises:
         DatasetError: naming the operator or source that stands in the way, and the ways out.
     """
-    run = selected(root)
+    run = divided(root)
     copied = bool(copied_operators(run))
     return tuple(replace(each, once_a_worker=copied) for each in _streams("", run, (), 1))
+
+
+def divided(root: Node) -> Node:
+    """Return the graph that tasks run which divide the elements of *root*.
+
+    A snapshot in it knows how many units of its source are kept together.
+
+    Raises:
+        DatasetError: when an operator cannot be divided, with the ways out.
+    """
+    return rewritten(selected(root), _with_cell)
+
+
+def _with_cell(node: Node) -> Node:
+    if not isinstance(node, Snapshot) or node.cell:
+        return node
+    streams = list(_streams("", node.upstream, (), 1))
+    return replace(node, cell=max(_cell(node.upstream, each) for each in streams))
+
+
+def _cell(node: Node, stream: SplitProviderSpec) -> int:
+    """Return how many units of *stream* make a cell of the elements of *node*.
+
+    It is a function of the pipeline alone. A power of two fits the sizes of most batches. How many
+    files there are is not known here; those that make one element each are probably small.
+    """
+    least = stream.align * LEAST_CELL
+    if stream.units < 0:
+        while node.one_to_one and node.inputs:
+            node = node.inputs[0]
+        return least if node.one_to_one else stream.align
+    cell = stream.align
+    while cell < least or cell * MOST_CELLS < stream.units:
+        cell *= 2
+    return cell
 
 
 def copied_operators(root: Node) -> list[Node]:
@@ -90,7 +129,14 @@ def _streams(path: str, node: Node, repeats: Repeats, group: int) -> Iterator[Sp
         group = _grouped(node, group)
         for i, upstream in enumerate(node.inputs):
             if i != node.replicated:
-                yield from _streams(f"{path}.{i}", upstream, repeats, group)
+                below = _streams(f"{path}.{i}", upstream, repeats, group)
+                yield from _in_cells(node, below) if isinstance(node, Snapshot) else below
+
+
+def _in_cells(node: Snapshot, streams: Iterable[SplitProviderSpec]) -> Iterator[SplitProviderSpec]:
+    """Yield *streams* with splits that have only whole cells of *node*."""
+    for stream in streams:
+        yield replace(stream, align=math.lcm(stream.align, node.cell or 1))
 
 
 def _grouped(node: Node, group: int) -> int:
@@ -154,11 +200,13 @@ def _lockstep(path: str, node: Zip, repeats: Repeats, group: int) -> SplitProvid
             f"batch them alike, {_WAYS}"
         )
     align = groups.pop()
+    cells = [each.cell or 1 for each in topological_order(node) if isinstance(each, Snapshot)]
     files = _files(branches)
     sizes = [branch.elements for branch in branches if branch.elements >= 0]
     units = UNLISTED if files else min([each * align for each in sizes], default=ENDLESS)
     paths = tuple(branch.path for branch in branches)
-    return SplitProviderSpec(paths, units, files, _passes(repeats), align * group, repeats)
+    align = math.lcm(align * group, *cells)
+    return SplitProviderSpec(paths, units, files, _passes(repeats), align, repeats)
 
 
 def _check_caches(node: Zip, repeats: Repeats) -> None:

@@ -6,7 +6,6 @@ import os
 from typing import Any, Self
 
 from penstock.analysis.freezing import why_not_stored
-from penstock.dataset.saving import COMPRESSIONS
 from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.files import names
@@ -15,6 +14,7 @@ from penstock.graph.traversal import DatasetBase
 from penstock.ops.snapshot import Snapshot
 from penstock.options import check_count
 from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
 
 
 class Keeping(DatasetBase):
@@ -29,7 +29,7 @@ class Keeping(DatasetBase):
         *,
         chunk_bytes: int = 64 << 20,
     ) -> Self:
-        """Write the elements below *path* while the first pass reads them; read them from there later.
+        """Keep the elements below *path*: the first pass writes them, and later ones read them.
 
         Later passes, jobs and processes call no function before the snapshot. A changed function,
         operator or input file gets a new folder below *path*, and a warning says what has changed.
@@ -67,7 +67,7 @@ def kept_below(
     """
     if not isinstance(path, (str, os.PathLike)):
         raise DatasetError(f"snapshot: path must be a folder, not {path!r}")
-    if compression is not None and compression not in COMPRESSIONS:
+    if compression not in FORMATS["arrow"].compressions:
         raise DatasetError(
             f"snapshot: compression must be 'zstd', 'lz4' or None, not {compression!r}"
         )

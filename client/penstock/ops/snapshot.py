@@ -61,22 +61,21 @@ class Snapshot(Node):
 class _SplitsIterator(RowsIterator):
     """Reads or makes run after run of *cell* units."""
 
-    def __init__(
-        self, node: Snapshot, context: Context, splits: SplitReader, state: State
-    ) -> None:
+    def __init__(self, node: Snapshot, context: Context, splits: SplitReader, state: State) -> None:
         self._node, self._splits = node, splits
         below = f"{context.path}."
         sources = {p: n for p, n in context.providers.items() if p.startswith(below)}
         (provider,) = set(sources.values())
         self._numbered = len(sources) > 1  # numbers may be among them
         self._context = context
-        *place, number = state or (None,)
+        *place, number, errors = state or (0, 0)
         at_units = replace(context, providers={context.path: provider})
         self._units = Units(at_units, None, place or None)
-        self._number = number
-        """Where to begin in the next run, or None."""
-        self._outline = PipelineOutline(key_of(node.upstream, by_splits=True).fingerprint, ())
-        self._folder = announce(node.path, key_of(node.upstream, by_splits=True))
+        self._inside = [number, errors]
+        """Where to begin in the next run."""
+        outline = key_of(node.upstream, by_splits=True)
+        self._outline = PipelineOutline(outline.fingerprint, ())  # of each of many folders
+        self._folder = announce(node.path, outline)
         self._units_taken = range(0)
         self._stream: KeptStream | None = None
 
@@ -93,8 +92,8 @@ class _SplitsIterator(RowsIterator):
         """See `OpIterator.mark`. In a run of units, the position among the units is before it."""
         units, stream = self._units.mark(), self._stream
         if stream is None:
-            number = self._number
-            return lambda _: [*units(0), number]
+            inside = self._inside
+            return lambda _: [*units(0), *inside]
         place, taken = stream.mark(), len(self._units_taken)
         return lambda back: [*units(taken), *place(back)]
 
@@ -121,7 +120,7 @@ class _SplitsIterator(RowsIterator):
         split = Split(start, stop, self._units.names(start, stop))
         key = part_key(self._units_taken, split.names, numbered=self._numbered)
         folder = folder_of("snapshot", self._folder.file(key))
-        number, self._number = self._number, None
+        inside, self._inside = self._inside, [0, 0]
 
         def opened(below: State) -> OpIterator:
             splits = SplitReader(lambda _, place: Split(0, 0) if place else split)
@@ -129,5 +128,5 @@ class _SplitsIterator(RowsIterator):
             return inner.open(self._node.upstream, below)
 
         kept = Kept(folder, self._outline, self._node.save_options, opened, is_split=True)
-        self._stream = KeptStream(kept, None if number is None else [number])
+        self._stream = KeptStream(kept, inside)
         return True

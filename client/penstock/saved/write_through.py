@@ -17,8 +17,9 @@ import msgspec
 from penstock.element import Element
 from penstock.errors import ElementError, Superseded
 from penstock.protocol.definition import PipelineOutline
-from penstock.saved.arrow_file import ArrowWriter
-from penstock.saved.chunks import ChunkContents, ChunkWriter
+from penstock.protocol.recording import SaveStage
+from penstock.saved.chunk_format import ChunkWriter
+from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import (
@@ -26,7 +27,6 @@ from penstock.saved.manifest import (
     SavedVersion,
     SavedVersions,
     SaveOptions,
-    SaveStage,
     chunk_name,
 )
 from penstock.saved.upkeep import leftovers
@@ -35,12 +35,12 @@ _CHUNK_SECONDS = 10.0
 """A chunk ends after this time, so that a process that dies loses little."""
 
 
-def nothing_yet(outline: PipelineOutline, options: SaveOptions, number: int = 0) -> SavedVersion:
-    """Return version *number* of a new saved dataset, without elements."""
-    first = Manifest(
-        version=number, save_id=secrets.token_hex(8), outline=outline, options=options
+def nothing_yet(outline: PipelineOutline, options: SaveOptions) -> SavedVersion:
+    """Return version 0 of a new saved dataset: it has no elements, and no file."""
+    made = Manifest(
+        version=0, save_id=secrets.token_hex(8), outline=outline, options=options, is_cache=True
     )
-    return SavedVersion(first, ())
+    return SavedVersion(made, ())
 
 
 class WriteThrough:
@@ -84,7 +84,8 @@ class WriteThrough:
         while elements:
             if self._writer is None:
                 self._layout = self._layout or SavedLayout.of(elements[0])
-                self._writer = ArrowWriter(self._layout, self._options.compression)
+                options = self._options
+                self._writer = ChunkWriter(options.chunk_format, self._layout, options.compression)
                 self._began = self._clock()
             added = self._fitting(self._writer, elements)
             elements = elements[added:]
@@ -140,7 +141,7 @@ class WriteThrough:
 
     def _name(self, contents: ChunkContents) -> str:
         number = len(self.version.chunks) + len(self._written)
-        return chunk_name(number, contents, self._options.format)
+        return chunk_name(number, contents, self._options.chunk_format.suffix)
 
     def _commit(self, stage: SaveStage) -> None:
         position = self._position() if stage is SaveStage.OPEN else None

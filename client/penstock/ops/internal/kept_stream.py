@@ -24,10 +24,11 @@ from penstock.engine.rows import Block
 from penstock.errors import ElementError, PenstockError, Superseded
 from penstock.ops.internal.saved_rows import SavedRows
 from penstock.protocol.definition import PipelineOutline
+from penstock.protocol.recording import SaveStage
 from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.chunk_reader import DamagedError
 from penstock.saved.folder import SaveFolder
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions, SaveStage
+from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions
 from penstock.saved.recording import position_of
 from penstock.saved.write_through import WriteThrough, nothing_yet
 
@@ -177,10 +178,9 @@ class KeptStream(RowsIterator):
             self._stored.close()
         self._stored = None
         if isinstance(exc, (DamagedError, FileNotFoundError)):  # also the next time
-            number = version.manifest.version + 1
-            empty = nothing_yet(self._kept.outline, self._kept.options, number)
+            empty = nothing_yet(self._kept.outline, self._kept.options).manifest
             with suppress(PenstockError, OSError):  # then later passes meet it, too
-                self._versions.commit(empty)
+                self._versions.commit(version.replaced_by(empty))
         self._only_make(None)
 
     def _make(self, source: OpIterator, n: int) -> list[Element]:

@@ -10,7 +10,6 @@ from penstock.ops.load import ChunkReader
 from penstock.runtime.interrupts import interruptible
 from penstock.saved.chunk_reader import ChunkFile
 from penstock.saved.folder import SaveFolder
-from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion
 
 
@@ -55,5 +54,5 @@ class SavedRows:
             row -= contents.groups[group].count
             group += 1
         part = FilePart(self._names[self._chunk])
-        layout = SavedLayout.from_text(self.version.manifest.layout)
-        return ChunkReader(ChunkFile(part, contents, layout), part, contents, (group, row))
+        file = ChunkFile(part, contents, self.version)
+        return ChunkReader(file, part, contents, (group, row))

@@ -150,10 +150,8 @@ def announce(path: str, what: PipelineOutline) -> SaveFolder:
     return folder
 
 
-
-
 def _others(path: str, what: PipelineOutline) -> list[About]:
-    """Return what other keys below *path* stand for; if some have the operators of *what*, those."""
+    """Return what other keys below *path* stand for: those with the operators of *what*, if any."""
     above = folder_of("snapshot", path)
     texts = [above.read(f"{name}/{_ABOUT}") for name in above.entries()[:_MOST_LOOKED_AT]]
     found = [_about(text) for text in texts if text is not None]
@@ -168,4 +166,3 @@ def _about(text: bytes) -> About | None:
         return msgspec.json.decode(text, type=About)
     except msgspec.MsgspecError:
         return None  # of a newer version
-

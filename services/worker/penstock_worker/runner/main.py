@@ -8,8 +8,7 @@ import socket
 from contextlib import suppress
 from typing import NoReturn, assert_never
 
-from penstock.analysis.index_selection import selected
-from penstock.analysis.sharding import assignments
+from penstock.analysis.sharding import assignments, divided
 from penstock.definition import decode
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Failure
@@ -83,8 +82,8 @@ def load(definition: bytes, *, adopt: bool = False) -> Pipeline | Failure:
     try:
         parts = Definition.from_bytes(definition)
         node = decode(parts, adopt=adopt)
-        divided = selected(node) if parts.providers else node
-        return Pipeline(node, divided, assignments(parts.providers))
+        sharded = divided(node) if parts.providers else node
+        return Pipeline(node, sharded, assignments(parts.providers))
     except BaseException as exc:  # noqa: BLE001  an import may raise anything
         return failures.in_loading(exc)
 
