@@ -10,7 +10,7 @@ from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal.journal import DurableJournal
 from penstock_dispatcher.journal.snapshot import (
     Changes,
-    Snapshot,
+    JournalSnapshot,
     decode_facts,
     decode_live,
     put_line,
@@ -39,7 +39,7 @@ class Disk:
         self.rows.append((length, row))
         self.length = length
 
-    def compact(self, snapshot: Snapshot) -> None:
+    def compact(self, snapshot: JournalSnapshot) -> None:
         """Write books in the place of the facts before."""
         for place in snapshot.gone:
             self.lines.pop(place, None)

@@ -66,9 +66,7 @@ from penstock.ops.tfrecords import TFRecords
 from penstock.ops.token_batches import TokenBatches
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
-from penstock.ops.with_options import with_options
 from penstock.ops.zip import Zip
-from penstock.options import Options
 from penstock.protocol.types import Mode
 from penstock.ragged import Ragged
 
@@ -127,7 +125,7 @@ def _local(node: Node) -> Node:
     if isinstance(node, Mixture):  # samples in place of its inputs have no index
         return SampleFromDatasets(node.upstreams, None, 0, stop=False, rerandomize=False)
     if isinstance(node, Snapshot):  # which writes the elements that it passes on
-        return with_options(node.upstream, Options())
+        return node.unkept
     return rewritten(node.on_workers[0], _local) if node.on_workers else node
 
 

@@ -21,6 +21,8 @@ from penstock.graph.node import Node
 from penstock.ops.internal.kept_stream import Kept, KeptStream
 from penstock.ops.internal.snapshot_key import announce, key_of, part_key
 from penstock.ops.internal.unit_cursor import Units
+from penstock.ops.with_options import with_options
+from penstock.options import Options
 from penstock.protocol.definition import PipelineOutline
 from penstock.protocol.splits import Split
 from penstock.saved.folder import folder_of
@@ -39,6 +41,11 @@ class Snapshot(Node):
     chunk_bytes: int
     cell: int = field(default=0, compare=False)
     """How many units of the source are kept together where tasks draw splits."""
+
+    @property
+    def unkept(self) -> Node:
+        """The same elements, of which nothing is read or written."""
+        return with_options(self.upstream, Options())
 
     @property
     def save_options(self) -> SaveOptions:

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
-from penstock_dispatcher.journal.snapshot import FactLine, Snapshot
+from penstock_dispatcher.journal.snapshot import FactLine, JournalSnapshot
 from penstock_dispatcher.journal.store import TABLES
 
 MACS = RowMacs(b"k" * 32)
@@ -21,7 +21,7 @@ def db():
 
 
 def snapshot(*lines, gone=()):
-    return Snapshot(1, b"", tuple(FactLine(*line) for line in lines), tuple(gone))
+    return JournalSnapshot(1, b"", tuple(FactLine(*line) for line in lines), tuple(gone))
 
 
 def rows(db):

@@ -27,7 +27,7 @@ from penstock.runtime.clock import Durations
 from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal.folder import FolderLock, JournalFolder, check_whole
-from penstock_dispatcher.journal.snapshot import Snapshot, encode_fact, encode_facts
+from penstock_dispatcher.journal.snapshot import JournalSnapshot, encode_fact, encode_facts
 from penstock_dispatcher.journal.store import LoadedJournal, Store
 from penstock_dispatcher.journal.writer import Work, Writer
 from penstock_dispatcher.work_dir.atomic_file import make_private_file
@@ -272,15 +272,15 @@ class DurableJournal(Journal):
         else:
             self._write(partial(self._store.append, self.state.length, row), None)
 
-    def _compact(self, snapshot: Snapshot) -> None:
+    def _compact(self, snapshot: JournalSnapshot) -> None:
         self._batch.clear()  # the snapshot has it
         self._since, self._live = 0, len(snapshot.live)
         self._write(partial(self._store.compact, snapshot), snapshot)
 
-    def _write(self, work: Work, snapshot: Snapshot | None) -> None:
+    def _write(self, work: Work, snapshot: JournalSnapshot | None) -> None:
         self._do(work, snapshot, self._appended)
 
-    def _do(self, work: Work, snapshot: Snapshot | None, noted: int) -> None:
+    def _do(self, work: Work, snapshot: JournalSnapshot | None, noted: int) -> None:
         """Have *work* done, which writes the first *noted* facts."""
         self._busy, began = True, time.perf_counter()
         self._write_began = began
@@ -294,7 +294,9 @@ class DurableJournal(Journal):
 
         self._writer.do(do, partial(self._on_written, noted, snapshot))
 
-    def _on_written(self, noted: int, snapshot: Snapshot | None, error: Exception | None) -> None:
+    def _on_written(
+        self, noted: int, snapshot: JournalSnapshot | None, error: Exception | None
+    ) -> None:
         self._busy = False
         if isinstance(error, StoreFull):
             self._on_full(noted, snapshot, error)
@@ -322,7 +324,7 @@ class DurableJournal(Journal):
             self._blocked, self.full = False, None
             self._listener.relieved()
 
-    def _on_full(self, noted: int, snapshot: Snapshot | None, error: StoreFull) -> None:
+    def _on_full(self, noted: int, snapshot: JournalSnapshot | None, error: StoreFull) -> None:
         """Try a snapshot, because it deletes all facts; then wait until there is room."""
         self._blocked = True
         if self._abandoned:
@@ -340,7 +342,7 @@ class DurableJournal(Journal):
             return
         self._retrying = self._loop.call_later(RETRY, self._try_again, noted, snapshot)
 
-    def _try_again(self, noted: int, snapshot: Snapshot) -> None:
+    def _try_again(self, noted: int, snapshot: JournalSnapshot) -> None:
         """Write a snapshot again. Facts appended after it are not in it."""
         self._retrying = None
         self._do(partial(self._store.compact, snapshot), snapshot, noted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from hashlib import blake2b
 
-from penstock_dispatcher.journal.snapshot import FactLine, Snapshot
+from penstock_dispatcher.journal.snapshot import FactLine, JournalSnapshot
 
 _BYTES = 8
 """The size of an integer of SQLite. A guess can be tried only at the start of a dispatcher."""
@@ -69,7 +69,7 @@ class LineTable:
     def __init__(self, db: sqlite3.Connection, macs: RowMacs) -> None:
         self._db, self._macs = db, macs
 
-    def write(self, snapshot: Snapshot, total: int) -> int:
+    def write(self, snapshot: JournalSnapshot, total: int) -> int:
         """Write what *snapshot* has of lines; return what the digests of all lines come to.
 
         They came to *total* before. Behind a failure nothing of it may stay.

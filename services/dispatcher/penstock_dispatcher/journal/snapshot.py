@@ -103,7 +103,7 @@ class FactLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class JournalSnapshot:
     """The state of *length* facts, but for rows that did not change."""
 
     length: int
@@ -147,7 +147,7 @@ class Changes:
         if job is not None:
             self._touched["jobs"].add(job)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> JournalSnapshot:
         """Return what a snapshot of the state must write; from now on that counts as written."""
         lines: list[FactLine] = []
         gone: list[tuple[str, bytes]] = []
@@ -156,7 +156,9 @@ class Changes:
         for iteration in self._touched["iterations"] - self._state.iterations.keys():
             self._homes.pop(IterationId(int(iteration)), None)
         self._touched = {table: set() for table in LINES}
-        return Snapshot(self._state.length, encode_live(self._state), tuple(lines), tuple(gone))
+        return JournalSnapshot(
+            self._state.length, encode_live(self._state), tuple(lines), tuple(gone)
+        )
 
     def _gather(self, table: str, lines: list[FactLine], gone: list[tuple[str, bytes]]) -> None:
         entries: dict[int | str, object] = getattr(self._state, table)

@@ -19,7 +19,7 @@ from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import (
     Changes,
-    Snapshot,
+    JournalSnapshot,
     decode_facts,
     decode_live,
     put_line,
@@ -267,7 +267,7 @@ class Store:
             self._make_room(lambda: self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values))
         self._behind = mac
 
-    def compact(self, snapshot: Snapshot) -> None:
+    def compact(self, snapshot: JournalSnapshot) -> None:
         """Write *snapshot* in the place of all facts before it.
 
         Raises:
@@ -280,7 +280,7 @@ class Store:
             if free > max(SPARE, pages // 2):
                 self._ask(f"PRAGMA incremental_vacuum({free - SPARE})")
 
-    def _put(self, snapshot: Snapshot) -> None:
+    def _put(self, snapshot: JournalSnapshot) -> None:
         db = self._db
         with self._transaction():
             db.execute("DELETE FROM facts")
