@@ -200,6 +200,11 @@ class SavedVersions:
             return SavedVersion(manifest, manifest.chunks)
         if before is None or before.manifest.version != manifest.base:
             before = self.read(manifest.base)
+        if before.manifest.save_id != manifest.save_id:
+            raise MissingFile(
+                f"{self._op}: {self._folder.path} has lost version {manifest.base} of its newest "
+                "dataset: someone deleted files; delete the folder"
+            )
         return SavedVersion(manifest, (*before.chunks, *manifest.chunks))
 
     def _names(self) -> list[str]:

@@ -149,10 +149,15 @@ class WriteThrough:
         following = self.version.following(
             tuple(self._written), stage=stage, layout=layout, position=_plain(position)
         )
-        if not self._versions.commit(following):
+        if not self._is_there() or not self._versions.commit(following):
             self._drop(following)
-            raise Superseded(f"snapshot: another process writes {self._folder.path}")
+            raise Superseded(f"snapshot: another process writes or deletes {self._folder.path}")
         self.version, self._written = following, []
+
+    def _is_there(self) -> bool:
+        """Return whether nobody has deleted the last version, on which the next one builds."""
+        now = self.version.manifest
+        return now.version == 0 or self._folder.read(now.name) is not None
 
     def _drop(self, lost: SavedVersion) -> None:
         """Delete those chunks of the *lost* version that the winner does not have."""

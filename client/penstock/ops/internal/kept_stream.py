@@ -21,14 +21,14 @@ from typing import Any
 from penstock.element import Element, own_nest, read_only
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
-from penstock.errors import ElementError, PenstockError, Superseded
+from penstock.errors import ElementError, MissingFile, PenstockError, Superseded
 from penstock.ops.internal.saved_rows import SavedRows
 from penstock.protocol.definition import PipelineOutline
 from penstock.protocol.recording import SaveStage
 from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.chunk_reader import DamagedError
 from penstock.saved.folder import SaveFolder
-from penstock.saved.manifest import SavedVersion, SavedVersions, SaveOptions
+from penstock.saved.manifest import FOLDER, SavedVersion, SavedVersions, SaveOptions
 from penstock.saved.recording import position_of
 from penstock.saved.write_through import WriteThrough, nothing_yet
 
@@ -120,7 +120,7 @@ class KeptStream(RowsIterator):
             self._input.close()
 
     def _begin(self, below: State = None, save_id: str = "") -> None:
-        latest, number = self._versions.latest(), self._number
+        latest, number = self._latest(), self._number
         stored = latest.manifest.elements if latest else 0
         is_complete = latest is not None and latest.manifest.stage is SaveStage.COMPLETE
         if latest and not self._errors and (is_complete or number < stored):
@@ -131,6 +131,17 @@ class KeptStream(RowsIterator):
             self._write_after(latest)
         else:
             self._only_make(below)
+
+    def _latest(self) -> SavedVersion | None:
+        """Return the newest version; None if there is none, or one that it needs is gone."""
+        folder = self._kept.folder
+        try:
+            return self._versions.latest()
+        except MissingFile as exc:
+            log.warning("%s. It is written again", exc)
+        for name in reversed(folder.names(FOLDER)):
+            folder.delete(f"{FOLDER}/{name}")
+        return None
 
     def _read_from(self, version: SavedVersion) -> None:
         if self._stored is not None:

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock import files
 from penstock.errors import DatasetError
-from penstock.file_parts import FilePart
+from penstock.file_parts import WHOLE, FilePart
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
 from penstock.protocol.definition import PipelineOutline
@@ -28,9 +28,6 @@ _FORMAT = "snapshot 1"
 
 _ABOUT = "snapshot.json"
 """The file that says what a key stands for."""
-
-_WHOLE = 1 << 62
-"""A size of parts that leaves each file whole."""
 
 _MOST_NAMED = 256
 """Of so many files a difference is named; of more, only that there is one."""
@@ -88,7 +85,7 @@ def _versions(node: Node) -> dict[str, str]:
     pattern = None if node.inputs else node.units()
     if not isinstance(pattern, FilePattern):
         return {}
-    names = files.listing(node.op, replace(pattern, part_bytes=_WHOLE))
+    names = files.listing(node.op, replace(pattern, part_bytes=WHOLE))
     return {part.name: part.version for part in map(FilePart.of, names)}
 
 
@@ -115,7 +112,7 @@ def _dated(name: str) -> str:
     """Return the *name* of a file or part with its version."""
     if FilePart.of(name).stop is not None:
         return name
-    pattern = replace(files.literally((name,)), part_bytes=_WHOLE)
+    pattern = replace(files.literally((name,)), part_bytes=WHOLE)
     return "\0".join(files.listing("snapshot", pattern))
 
 
