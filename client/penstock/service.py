@@ -7,15 +7,17 @@ from typing import Any
 
 from penstock.dataset.by_id import from_dataset_id
 from penstock.dataset.iterator import DatasetIterator
-from penstock.dataset.save_job import SaveJob, SaveProgress
-from penstock.dataset.saving import job_of, options_of_save
+from penstock.dataset.save_job import SaveJob, SaveProgress, hosted
+from penstock.dataset.saving import check_divided, options_of_save, writing_of
 from penstock.engine.iterator import State
 from penstock.errors import DatasetError
 from penstock.graph.traversal import DatasetBase
+from penstock.options import check_seconds
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.types import SHARD_HINT, ShardingPolicy
 from penstock.reader.agreement import CrossTrainerCache
+from penstock.reader.arguments import Asked, filled_in, service_of
 from penstock.reader.distribute import distribute
 from penstock.reader.mixture_weights import set_weights
 from penstock.reader.registration import register_dataset
@@ -51,15 +53,15 @@ def save(
 ) -> SaveJob:
     """Let workers make all elements of a dataset and write them into a folder.
 
-    The workers write chunks, and this process commits them, in a thread of its own: it gets a few
-    bytes for each element, not the elements. Each element is in the saved dataset exactly once,
-    also if workers or the dispatcher die. If this process dies, the same call continues the save,
-    with any workers. A second call in the meantime takes it over.
+    The workers write chunks, and one of them commits the chunks: for each element, it gets a few
+    bytes. Each element is in the saved dataset exactly once, also if workers or the dispatcher die.
+    The save goes on when this process ends. The same call again, from any process, is the same
+    save; after an error, or after it was cancelled, the call continues it.
 
     Args:
         dataset: what to save. It has no `distribute`.
         path: the folder, as for `Dataset.save`. All workers and this process reach it by this name.
-        service: the dispatcher's address, as for `distribute`.
+        service: the dispatcher's address, as for `distribute`. It has a ``work_dir``.
         format: as for `Dataset.save`, and so are the next four.
         compression: ``"zstd"``, ``"lz4"`` or None; ``"auto"`` is ``"zstd"``.
         chunk_bytes: about how many bytes of elements a chunk has.
@@ -67,10 +69,13 @@ def save(
         overwrite: whether to replace another dataset in the folder.
         order: ``"split"``: the elements are in the one order that ``ordered=True`` has, whatever
             the workers. ``"any"``: first come, for pipelines that have no one order.
-        timeout: seconds for which the dispatcher or all workers may be absent.
-        credentials: the folder of credentials, if the dispatcher asks for them.
+        timeout: seconds for which the dispatcher may be absent when this process asks it. The save
+            itself waits for the dispatcher and for workers as long as it has to.
+        credentials: the folder of a trainer's credentials, if the dispatcher asks for them.
 
     Raises:
+        Refused: when the dispatcher has no ``work_dir``.
+        WaitedTooLong: when no dispatcher answers.
         DatasetError: as `Dataset.save`; when *order* is ``"split"`` and the pipeline has no one
             order; when it cannot be divided among workers.
 
@@ -93,8 +98,11 @@ def save(
         timeout=timeout,
         credentials=credentials,
     )
-    job = job_of(dataset, path, options, chunk_seconds, overwrite=overwrite, divided=divided)
-    return job.start()
+    writing = writing_of(dataset, path, options, chunk_seconds)
+    check_divided(writing, divided, options)
+    address = service_of(filled_in(Asked(service, None, None, None, None)).service, credentials)
+    seconds = check_seconds("save", "timeout", timeout)
+    return hosted(writing, options, address, overwrite=overwrite, timeout=seconds)
 
 
 def save_job(

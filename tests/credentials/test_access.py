@@ -8,6 +8,7 @@ from penstock.credentials.access import TABLE, AccessRole, Identity, check, need
 from penstock.errors import WrongRole
 from penstock.wire import tensorflow
 from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
+from penstock.wire.recordings import recordings_handlers
 from penstock.wire.worker import worker_handlers
 
 R, T, W, OP = AccessRole.READER, AccessRole.TRAINER, AccessRole.WORKER, AccessRole.OPERATOR
@@ -27,6 +28,9 @@ MAY = {
     "/penstock.v1.Worker/Status": {R, T, W, OP},
     "/penstock.v1.Worker/Trace": {R, T, OP},
     "/penstock.v1.Preemption/Report": {R, T},
+    "/penstock.v1.Recordings/Start": {T},
+    "/penstock.v1.Recordings/Find": {R, T, OP},
+    "/penstock.v1.Recordings/Cancel": {T, OP},
     "/penstock.v1.TensorFlow/FindTask": {W},
     "GET /metrics": {R, T, W, OP},
     "GET /": {R, T, W, OP},
@@ -55,6 +59,7 @@ def served():
         dispatcher_handlers(Anything()),
         worker_handlers(Anything()),
         preemption_handlers(lambda said: said),
+        recordings_handlers(Anything()),
         *tensorflow.dispatcher_handlers(Anything()),
         tensorflow.worker_handlers(lambda request: request),
     ]

@@ -1,19 +1,22 @@
 """Datasets that workers save: processes die, and each element is in the folder once."""
 
-import os
+import json
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
+from penstock.reader.registration import call
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import SavedVersions
 from penstock.service import save
+from tests.process_tree import below
 from tests.storage.stand_in import served
 from tests.waiting import wait_until
 
@@ -98,27 +101,33 @@ def test_a_pipeline_without_one_order_says_so_at_once(cluster, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["split", "any"])
-def test_workers_and_the_saving_process_are_killed_and_each_element_is_saved_once(
-    another, tmp_path, order
+@pytest.mark.parametrize("victims", ["caller", "host", "dispatcher", "all"])
+def test_a_save_goes_on_whoever_is_killed_and_each_element_is_saved_once(
+    another, tmp_path, order, victims
 ):
-    path, script = tmp_path / "saved", tmp_path / "script.py"
+    path, script = tmp_path / "a folder" / "saved", tmp_path / "script.py"
     script.write_text(SCRIPT)
     with another(workers=3) as cluster:
         command = [sys.executable, str(script), str(path), cluster.target, order]
-        for victim in ("worker", "saver", "both"):
-            before = elements_of(path)
-            process = subprocess.Popen(command)
-            wait_until(lambda before=before: elements_of(path) > before, 60)
-            if victim != "saver":
-                cluster.workers[0].kill()
-            if victim != "worker":
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait()
-            else:
-                wait_until(lambda before=elements_of(path): elements_of(path) > before, 60)
-                process.kill()
-                process.wait()
+        caller = subprocess.Popen(command)
+        wait_until(lambda: elements_of(path), 60)
+        everybody = victims == "all"
+        if everybody or victims == "caller":
+            caller.kill()
+        host = host_of(cluster)
+        (recorder,) = recorders(host)
+        if everybody or victims == "dispatcher":
+            cluster.dispatcher.kill()
+        if everybody or victims == "host":
+            host.kill()
+        if everybody or victims == "dispatcher":
+            cluster.dispatcher.restart()
+        before = elements_of(path)
+        wait_until(lambda: elements_of(path) > before, 60)  # though nobody calls save again
+        assert caller.wait(120) == (-signal.SIGKILL if caller.returncode else 0)
         subprocess.run(command, check=True, timeout=120)
+        assert not [one for worker in cluster.workers if worker.pid for one in recorders(worker)]
+        assert not Path(f"/proc/{recorder}").exists()
 
     found = seen(path)
     assert sorted(found) == list(range(COUNT))
@@ -126,9 +135,31 @@ def test_workers_and_the_saving_process_are_killed_and_each_element_is_saved_onc
     assert list((path / "_penstock" / "new").iterdir()) == []
 
 
+def recorders(worker):
+    """Return the processes that commit saves for *worker*."""
+    return [pid for pid in below(worker.pid) if b"penstock_worker.recorder" in words_of(pid)]
+
+
+def words_of(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+def hosted(cluster):
+    """Return the newest save of *cluster*, as its status shows it."""
+    status = call(cluster.dispatcher.address, 20.0, lambda dispatcher: dispatcher.status())
+    return json.loads(status)["saves"][-1]
+
+
+def host_of(cluster):
+    """Return the worker that hosts the newest save."""
+    wait_until(lambda: hosted(cluster)["worker"])
+    return next(one for one in cluster.workers if one.address == hosted(cluster)["worker"])
+
+
 SCRIPT = """
 import sys, time
 from penstock import Dataset
+from penstock.reader.registration import call
 from penstock.service import save
 
 COUNT = 1500

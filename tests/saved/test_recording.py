@@ -1,5 +1,6 @@
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.dataset.save_job import begun
+from penstock.dataset.local_save import begun
 from penstock.dataset.saving import job_of, options_of_save
 from penstock.errors import DatasetError, Superseded, TransformError
 from penstock.protocol.recording import SaveStage
@@ -228,15 +229,17 @@ def test_two_processes_that_save_at_once_damage_nothing(tmp_path):
         return x
 
     dataset = Dataset.range(400).map(slow)
-    jobs = []
-    for chunk_seconds in (0.05, 0.033, 0.04):
-        jobs.append(job_of(dataset, path, OPTIONS, chunk_seconds, overwrite=False).start())
-        threading.Event().wait(0.1)
-    for job in jobs[:-1]:
+    saves = []
+    with ThreadPoolExecutor() as threads:
+        for chunk_seconds in (0.05, 0.033, 0.04):
+            job = job_of(dataset, path, OPTIONS, chunk_seconds, overwrite=False)
+            saves.append(threads.submit(job.run))
+            threading.Event().wait(0.1)
+    for one in saves[:-1]:
         with pytest.raises(Superseded, match="another process writes"):
-            job.wait(60)
+            one.result()
+    saves[-1].result()
 
-    assert jobs[-1].wait(60).elements == 400
     assert list(map(int, Dataset.load(path))) == list(range(400))
 
 

@@ -92,6 +92,7 @@ TENSORFLOW = Access(roles=_READS, loopback=True)
 LOOK = Access(roles=EVERY_ROLE, loopback=True)
 
 _DISPATCHER, _WORKER = "/penstock.v1.Dispatcher/", "/penstock.v1.Worker/"
+_RECORDINGS = "/penstock.v1.Recordings/"
 _OF_TENSORFLOW = "/tensorflow.data.DispatcherService/"
 
 TABLE: Final[dict[str, Access]] = {
@@ -112,6 +113,9 @@ TABLE: Final[dict[str, Access]] = {
     _WORKER + "Status": Access(EVERY_ROLE),
     _WORKER + "Trace": Access(_READS | {AccessRole.OPERATOR}),
     "/penstock.v1.Preemption/Report": Access(_READS),
+    _RECORDINGS + "Start": Access(frozenset({AccessRole.TRAINER})),
+    _RECORDINGS + "Find": Access(_READS | {AccessRole.OPERATOR}),
+    _RECORDINGS + "Cancel": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
     "/penstock.v1.TensorFlow/FindTask": Access(frozenset({AccessRole.WORKER})),
     _OF_TENSORFLOW + "GetVersion": TENSORFLOW,
     _OF_TENSORFLOW + "GetDataServiceConfig": TENSORFLOW,

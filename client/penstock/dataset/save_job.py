@@ -1,31 +1,26 @@
-"""A save at work: what `penstock.service.save` returns, and what `Dataset.save` waits for."""
+"""A save that workers write and one of them hosts: what `penstock.service.save` returns."""
 
 from __future__ import annotations
 
-import secrets
-import threading
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from penstock.dataset.block_reader import BlockReader
-from penstock.errors import DatasetError, SaveIncomplete, WaitedTooLong
-from penstock.graph.node import INFINITE, Node
-from penstock.graph.traversal import topological_order
-from penstock.protocol.recording import SaveStage
+from penstock.dataset.local_save import begun
+from penstock.errors import FileChanged, SaveIncomplete, WaitedTooLong
+from penstock.graph.traversal import DatasetBase
+from penstock.ops.write_chunks import WriteChunks
+from penstock.protocol.recording import RecordingReply, SaveStage, StartRecordingRequest
+from penstock.reader.registration import call, register_dataset
 from penstock.saved.folder import folder_of
-from penstock.saved.inputs import inputs_of
-from penstock.saved.manifest import (
-    FOLDER,
-    Manifest,
-    SavedVersion,
-    SavedVersions,
-    SaveOptions,
-)
-from penstock.saved.recording import Recording, position_of
-from penstock.serialization.fingerprint import explain_difference, outline
+from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions
+
+if TYPE_CHECKING:
+    from penstock.wire.dispatcher import DispatcherClient
+
+LOOK_EACH = 0.1
+"""Seconds between two questions of `SaveJob.wait`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,90 +39,45 @@ class SaveProgress:
     """How many elements there will be, if that is known."""
     seconds: float
     """Since this process began or continued the save."""
+    worker: str = ""
+    """The address of the worker that commits it; nothing if none does now."""
 
 
-def begun(node: Node, path: str, options: SaveOptions, *, overwrite: bool) -> SavedVersion:
-    """Return the version of the dataset at *path* after which saving *node* goes on.
+def hosted(
+    writing: WriteChunks, options: SaveOptions, address: str, *, overwrite: bool, timeout: float
+) -> SaveJob:
+    """Begin or continue the save that *writing* writes, on the workers of a dispatcher.
 
     Raises:
-        DatasetError: when *node* is infinite, or the folder holds something else.
+        DatasetError: as `begun`.
+        Refused: when the dispatcher at *address* has no work_dir.
+        WaitedTooLong: when no dispatcher answers within *timeout* seconds.
     """
-    if node.cardinality == INFINITE:
-        raise DatasetError("save: the dataset is infinite: take a part of it, as take(1_000_000)")
-    folder, pipeline = folder_of("save", path), outline(node)
-    versions = SavedVersions("save", folder)
-    fresh = Manifest(version=1, save_id=secrets.token_hex(8), outline=pipeline, options=options)
-    latest = versions.latest()
-    if latest is None:
-        if others := sorted({*folder.entries()} - {FOLDER}):  # a saver that died may have left that
-            raise DatasetError(
-                f"save: {path} holds files that are no saved dataset, such as {others[0]!r}: give "
-                "a new folder"
-            )
-        folder.check_creates(f"{FOLDER}/.probe-{secrets.token_hex(4)}")
-        if versions.commit(first := SavedVersion(_with_inputs(fresh, node), ())):
-            return first
-        latest = versions.latest() or first  # another process began at the same moment
-    now = latest.manifest
-    is_same = now.outline.fingerprint == pipeline.fingerprint and now.options == options
-    if is_same and not (overwrite and now.stage is SaveStage.COMPLETE):
-        return _taken_over(versions, latest, path)
-    if not overwrite:
-        raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
-    again = latest.replaced_by(_with_inputs(fresh, node))
-    if not versions.commit(again):
-        raise _taken(path)
-    return again
-
-
-def _with_inputs(manifest: Manifest, node: Node) -> Manifest:
-    sources = [(one.op, one.units()) for one in topological_order(node) if not one.inputs]
-    return msgspec.structs.replace(manifest, inputs=inputs_of(sources))
-
-
-def _taken_over(versions: SavedVersions, latest: SavedVersion, path: str) -> SavedVersion:
-    """Return a version after *latest* that this process commits; it stops all other savers."""
-    save_id = latest.manifest.save_id
-    while latest.manifest.stage is not SaveStage.COMPLETE:
-        following = latest.following((), stage=SaveStage.OPEN, error="")
-        if versions.commit(following):
-            return following
-        latest = versions.latest(latest) or latest
-        if latest.manifest.save_id != save_id:
-            raise _taken(path)
-    return latest
-
-
-def _taken(path: str) -> DatasetError:
-    return DatasetError(f"save: another process writes {path} at this moment: {_CURE}")
-
-
-_CURE = "give another path, or overwrite=True to replace it"
-
-
-def _difference(now: Manifest, wanted: Manifest) -> str:
-    if why := explain_difference(now, wanted):
-        return why
-    for name in SaveOptions.__struct_fields__:
-        there, here = getattr(now.options, name), getattr(wanted.options, name)
-        if there != here:
-            return f"its {name} is {there!r}, and not {here!r}"
-    return "it is complete"
+    written = DatasetBase.concrete(writing)
+    dataset_id = register_dataset(address, written, element_spec=None, timeout=timeout)
+    version = begun(writing.upstream, writing.path, options, overwrite=overwrite, hosted=True)
+    total = writing.upstream.cardinality
+    job = SaveJob(writing.path, version, total, address, timeout)
+    if version.manifest.stage is not SaveStage.COMPLETE:
+        save_id = version.manifest.save_id
+        request = StartRecordingRequest(save_id, writing.path, dataset_id, total)
+        call(address, timeout, lambda dispatcher: dispatcher.start_recording(request))
+    return job
 
 
 class SaveJob:
-    """A save that this process runs, in a thread of its own.
+    """A save that the workers of a cluster write, and one of them commits.
 
-    It ends when all elements are written, at an error, or when it is cancelled. If the process
-    dies, the same call continues the save after its last version.
-
-    `penstock.service.save` returns one.
+    It goes on when this process ends. The same call of `penstock.service.save`, in any process,
+    returns it again. It ends when all elements are written, at an error of the pipeline or of the
+    folder, or when it is cancelled.
 
     Args:
-        receipts: what gives the receipts of elements that are written.
         path: the folder.
-        version: the version after which saving goes on.
+        version: its newest version.
         total: how many elements there will be; negative if that is not known.
+        address: the dispatcher.
+        timeout: seconds for which the dispatcher may be absent.
 
     >>> from penstock.service import save
     >>> from penstock_cluster import LocalCluster
@@ -137,15 +87,13 @@ class SaveJob:
     (<SaveStage.COMPLETE: 'complete'>, 100)
     """
 
-    def __init__(self, receipts: Node, path: str, version: SavedVersion, total: int) -> None:
-        self._receipts, self._path = receipts, path
+    def __init__(
+        self, path: str, version: SavedVersion, total: int, address: str, timeout: float
+    ) -> None:
+        self._path, self._version = path, version
         self._total = total if total >= 0 else None
-        self._recording = Recording(folder_of("save", path), version)
-        self._cancelled = threading.Event()
-        self._error: BaseException | None = None
+        self._address, self._timeout = address, timeout
         self._began = time.monotonic()
-        self._reading: BlockReader | None = None
-        self._thread = threading.Thread(target=self._run, name="penstock-save", daemon=True)
 
     @property
     def path(self) -> str:
@@ -153,39 +101,45 @@ class SaveJob:
         return self._path
 
     @property
-    def is_running(self) -> bool:
-        """Whether elements are being written."""
-        return self._thread.is_alive()
-
-    def start(self) -> Self:
-        """Begin in a thread, unless the dataset is complete."""
-        if not self._is_done():
-            self._thread.start()
-        return self
-
-    def _is_done(self) -> bool:
-        """Return whether the dataset is complete: then at most a crash has left files."""
-        is_complete = self.manifest().stage is SaveStage.COMPLETE
-        if is_complete:
-            self._recording.clean()
-        return is_complete
+    def save_id(self) -> str:
+        """Names the save among those of a dispatcher, as in ``penstock saves list``."""
+        return self._version.manifest.save_id
 
     def progress(self) -> SaveProgress:
-        """Return how far it has come, as of the last version."""
-        now = self._recording.version
+        """Return how far it has come. Reads the folder, and asks the dispatcher.
+
+        Raises:
+            FileChanged: when another dataset replaced this one.
+            WaitedTooLong: when the dispatcher does not answer.
+        """
+        now = self.manifest()
+        stage, worker = now.stage, ""
+        if stage is not SaveStage.COMPLETE:
+            hosted = self._found()
+            stage, worker = hosted.stage, hosted.worker
         return SaveProgress(
-            stage=str(now.manifest.stage),
-            version=now.manifest.version,
-            elements=now.manifest.elements,
-            chunks=len(now.chunks),
-            nbytes=now.manifest.nbytes,
+            stage=str(stage),
+            version=now.version,
+            elements=now.elements,
+            chunks=len(self._version.chunks),
+            nbytes=now.nbytes,
             total=self._total,
             seconds=time.monotonic() - self._began,
+            worker=worker,
         )
 
     def manifest(self) -> Manifest:
-        """Return the manifest of the last version."""
-        return self._recording.version.manifest
+        """Return the manifest of the newest version. Reads the folder.
+
+        Raises:
+            FileChanged: when another dataset replaced this one.
+        """
+        versions = SavedVersions("save", folder_of("save", self._path))
+        found = versions.latest(self._version) or self._version
+        if found.manifest.save_id != self.save_id:
+            raise FileChanged(f"save: another dataset replaced this one in {self._path}")
+        self._version = found
+        return found.manifest
 
     def wait(self, timeout: float | None = None) -> Manifest:
         """Wait until the save has ended; return its last manifest.
@@ -194,7 +148,7 @@ class SaveJob:
             timeout: for how many seconds; None is without a limit. The save goes on after it.
 
         Raises:
-            WaitedTooLong: after *timeout*.
+            WaitedTooLong: after *timeout*; or when the dispatcher does not answer.
             SaveIncomplete: when it was cancelled.
             PenstockError: the error at which it stopped.
 
@@ -204,41 +158,47 @@ class SaveJob:
         ...     save(Dataset.range(9), "nine", cluster.target).wait(60).elements
         9
         """
-        if self.is_running:
-            self._thread.join(timeout)
-        if self.is_running:
-            raise WaitedTooLong(
-                f"save: {self._path} has {self.progress().elements:,} elements after {timeout} s, "
-                "and goes on"
-            )
-        if self._error is not None:
-            raise self._error
-        if self.manifest().stage is SaveStage.CANCELLED:
-            raise SaveIncomplete(f"save: {self._path} was cancelled: the same call continues it")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._version.manifest.stage is not SaveStage.COMPLETE:
+            hosted = self._found()
+            if hosted.failure is not None:
+                raise hosted.failure.error()
+            if hosted.stage is SaveStage.CANCELLED:
+                raise SaveIncomplete(
+                    f"save: {self._path} was cancelled: the same call continues it"
+                )
+            if hosted.stage is SaveStage.COMPLETE:
+                break
+            if deadline is not None and time.monotonic() > deadline:
+                raise WaitedTooLong(
+                    f"save: {self._path} has {hosted.progress.elements:,} elements after "
+                    f"{timeout:g} s, and goes on"
+                )
+            time.sleep(LOOK_EACH)
         return self.manifest()
 
     def cancel(self) -> None:
-        """Stop it, and wait until it has stopped. What its last version has can be read."""
-        self._cancelled.set()
-        if (reading := self._reading) is not None:
-            reading.close()
-        if self.is_running:
-            self._thread.join()
-
-    def run(self) -> None:
-        """Do it in this thread.
+        """Stop it, and wait until it has stopped. The elements of its last version can be read.
 
         Raises:
-            PenstockError: the error at which it stopped.
+            WaitedTooLong: when no worker has committed that within the *timeout* of the save. A
+                worker does so as soon as one is there.
         """
-        if self._is_done():
-            return
-        state = position_of(self._recording.version).state
-        with BlockReader(self._receipts, state) as self._reading:
-            self._recording.run(self._reading, self._cancelled.is_set)
+        found = self._asked(lambda dispatcher: dispatcher.cancel_recording(self.save_id))
+        deadline = time.monotonic() + self._timeout
+        while found.stage is SaveStage.OPEN:
+            if time.monotonic() > deadline:
+                raise WaitedTooLong(
+                    f"save: no worker has stopped the save to {self._path} within "
+                    f"{self._timeout:g} s: one does so as soon as it is there"
+                )
+            time.sleep(LOOK_EACH)
+            found = self._found()
 
-    def _run(self) -> None:
-        try:
-            self.run()
-        except BaseException as exc:  # noqa: BLE001  `wait` raises it: the end is no success
-            self._error = exc
+    def _found(self) -> RecordingReply:
+        return self._asked(lambda dispatcher: dispatcher.find_recording(self.save_id))
+
+    def _asked(
+        self, ask: Callable[[DispatcherClient], Awaitable[RecordingReply]]
+    ) -> RecordingReply:
+        return call(self._address, self._timeout, ask)

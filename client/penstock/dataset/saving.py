@@ -8,10 +8,9 @@ from typing import Any, Self
 
 from penstock import files as file_names
 from penstock.dataset.loading import check_wanted, found_version, loaded
-from penstock.dataset.save_job import SaveJob, begun
+from penstock.dataset.local_save import LocalSave, begun
 from penstock.errors import DatasetError
 from penstock.extras import needed
-from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, topological_order
 from penstock.ops.follow import Follow
 from penstock.ops.write_chunks import WriteChunks
@@ -159,6 +158,11 @@ def _any_of(values: Iterable[str | None]) -> str:
     return " or ".join(map(repr, values))
 
 
+def _as_it_is(dataset: Any) -> DatasetBase:
+    found: DatasetBase = dataset
+    return found
+
+
 def job_of(
     dataset: Any,
     path: Any,
@@ -166,18 +170,30 @@ def job_of(
     chunk_seconds: Any,
     *,
     overwrite: bool,
-    divided: Callable[[Any], DatasetBase] | None = None,
-) -> SaveJob:
-    """Return the save of *dataset* into the folder *path*, which was not started.
+    divided: Callable[[Any], DatasetBase] = _as_it_is,
+) -> LocalSave:
+    """Return the save of *dataset* into the folder *path* in this process, which was not started.
 
     *divided* makes workers write; by default this process does.
+    """
+    writing = writing_of(dataset, path, options, chunk_seconds)
+    receipts = divided(DatasetBase.concrete(writing)).node
+    version = begun(writing.upstream, writing.path, options, overwrite=overwrite)
+    return LocalSave(receipts, writing.path, version)
+
+
+def writing_of(dataset: Any, path: Any, options: SaveOptions, chunk_seconds: Any) -> WriteChunks:
+    """Return the operator that writes *dataset* into the folder *path*.
+
+    Raises:
+        DatasetError: naming the argument that is malformed.
     """
     if not isinstance(dataset, DatasetBase):
         raise DatasetError(f"save: dataset must be a Dataset, not {dataset!r}")
     check_external_state(dataset.node)
     seconds = check_seconds("save", "chunk_seconds", chunk_seconds)
     (folder,) = _folder("save", path)
-    writing = WriteChunks(
+    return WriteChunks(
         dataset.node,
         folder,
         options.compression,
@@ -185,21 +201,27 @@ def job_of(
         seconds,
         format=options.format,
     )
-    receipts: Node = writing
-    if divided is not None:
-        if any(isinstance(node, Distribute) for node in topological_order(dataset.node)):
-            raise DatasetError(
-                "save: workers cannot write a dataset that already reads from workers: leave out "
-                "distribute(...), or call Dataset.save, which writes its elements in this process"
-            )
-        try:
-            receipts = divided(DatasetBase.concrete(writing)).node
-        except DatasetError as exc:
-            if options.order == "split":
-                exc.add_note('save: order="any" saves the elements as they come')
-            raise
-    version = begun(dataset.node, folder, options, overwrite=overwrite)
-    return SaveJob(receipts, folder, version, dataset.node.cardinality)
+
+
+def check_divided(
+    writing: WriteChunks, divided: Callable[[Any], DatasetBase], options: SaveOptions
+) -> None:
+    """Check that workers can share the work of *writing*, as *divided* has them.
+
+    Raises:
+        DatasetError: saying why they cannot.
+    """
+    if any(isinstance(node, Distribute) for node in topological_order(writing)):
+        raise DatasetError(
+            "save: workers cannot write a dataset that already reads from workers: leave out "
+            "distribute(...), or call Dataset.save, which writes its elements in this process"
+        )
+    try:
+        divided(DatasetBase.concrete(writing))
+    except DatasetError as exc:
+        if options.order == "split":
+            exc.add_note('save: order="any" saves the elements as they come')
+        raise
 
 
 def _folder(op: str, path: Any) -> tuple[str, ...]:

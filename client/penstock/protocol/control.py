@@ -20,6 +20,7 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.measures import Measure
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.recording import RecordingAssignment, RecordingReport
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView, Stride
 from penstock.protocol.splits import Split, SplitLog, StaticShard
 from penstock.protocol.types import (
@@ -141,6 +142,8 @@ class WorkerHeartbeat:
     profile: WorkerProfile | None = None
     seq: int = 0
     """Counts the heartbeats of this incarnation from 1; a copy carries the same number."""
+    recordings: tuple[RecordingReport, ...] = ()
+    """Of all recordings that were assigned to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +199,9 @@ class TaskAssignment:
 class Assignment:
     """Everything that a worker should run now, and the status of all readers.
 
-    The worker stops tasks that are not listed. *heartbeat_interval* is in seconds. With *drain*,
-    the worker asks for no more splits, serves the elements that are ready, and ends its attempts.
+    The worker stops tasks and recordings that are not listed. *heartbeat_interval* is in seconds.
+    With *drain*, the worker asks for no more splits, serves the elements that are ready, and ends
+    its attempts.
     """
 
     revision: int
@@ -206,6 +210,7 @@ class Assignment:
     readers: Mapping[ReaderId, ReaderStatus]
     heartbeat_interval: float
     drain: bool = False
+    recordings: tuple[RecordingAssignment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,16 @@ from penstock.protocol.control import (
     WorkerEvent,
     WorkerRefused,
 )
+from penstock.protocol.recording import (
+    CancelRecordingRequest,
+    FindRecordingRequest,
+    RecordingReply,
+    StartRecordingRequest,
+)
 from penstock.protocol.types import DatasetId, Versions, WorkerId
 from penstock.wire.codec import form
 from penstock.wire.connection import Channel
+from penstock.wire.recordings import CANCEL, FIND, START
 from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 
@@ -157,6 +164,18 @@ class DispatcherClient:
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
+
+    async def start_recording(self, request: StartRecordingRequest) -> RecordingReply:
+        """See `RecordingsApi.start`."""
+        return await START.call(self._channel, request, self._timeout)
+
+    async def find_recording(self, save_id: str) -> RecordingReply:
+        """See `RecordingsApi.find`."""
+        return await FIND.call(self._channel, FindRecordingRequest(save_id), self._timeout)
+
+    async def cancel_recording(self, save_id: str) -> RecordingReply:
+        """See `RecordingsApi.cancel`."""
+        return await CANCEL.call(self._channel, CancelRecordingRequest(save_id), self._timeout)
 
     def worker_control(self, signals: AsyncIterator[WorkerEvent]) -> AsyncIterator[WorkerCommand]:
         """See `DispatcherApi.worker_control`."""

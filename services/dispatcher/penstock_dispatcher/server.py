@@ -24,11 +24,13 @@ from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
+from penstock.wire.recordings import recordings_handlers
 from penstock_dispatcher.calls import Openings
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.stats import OpenedPort
 from penstock_dispatcher.journal.journal import Journal, open_journal
 from penstock_dispatcher.page.feed import PageFeed, looking
+from penstock_dispatcher.recording_calls import RecordingCalls
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at, expiring
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
@@ -108,6 +110,7 @@ def _listening(
     return listening(
         dispatcher_handlers(dispatcher, entrance.seal, openings.held, largest),
         *tensorflow.dispatcher_handlers(api),
+        recordings_handlers(RecordingCalls(dispatcher, config.work_dir)),
         preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
         host=config.host,
         port=config.port,

@@ -99,7 +99,7 @@ class DispatcherService:
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
         kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
-        self._registrar = Registrar(self._core, kept, *config.of_definitions, self._ask_for)
+        self._registrar = Registrar(self._core, kept, *config.of_definitions, self.ask_for)
         self._reading = PerIdentity(*config.of_readers)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
         self._calls, self._deferred = PendingCalls(), DeferredEvents()
@@ -205,25 +205,24 @@ class DispatcherService:
 
     async def drain(self, worker: WorkerId) -> None:
         """See `DispatcherApi.drain`."""
-        self._check_open()
-        await self._ask_for(partial(DrainWorker, worker=worker))
+        await self.ask_for(partial(DrainWorker, worker=worker))
 
     async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
         """See `DispatcherApi.drain_host`."""
-        self._check_open()
-        return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
+        return tuple(await self.ask_for(partial(DrainHost, boot_id=boot_id)))
 
     async def set_weights(self, job_name: str, weights: Mapping[str, float], at: int | None) -> int:
         """See `DispatcherApi.set_weights`."""
-        self._check_open()
         request_checks.check_weights(job_name, weights)
-        return int(await self._ask_for(partial(SetWeights, job=job_name, weights=weights, at=at)))
+        return int(await self.ask_for(partial(SetWeights, job=job_name, weights=weights, at=at)))
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         return msgspec.json.encode(self.stats())
 
-    async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
+    async def ask_for(self, make: Callable[[Call], Event]) -> Any:
+        """Return the answer to the event that *make* makes of a call."""
+        self._check_open()
         return await self._ask(make(self._calls.new_call()))
 
     async def _ask(self, event: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,9 @@ from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
 from penstock_worker.file_cache import with_file_cache
 from penstock_worker.memory_share import cache_size
+from penstock_worker.recorders import recorders_of
 from penstock_worker.runner.confinement import confinement_of
+from penstock_worker.runner.fork import RunnerForks
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import LEAST_STARTS, ActiveRunners
 from penstock_worker.service import WorkerService
@@ -88,10 +90,9 @@ async def serve(
         InternalError: if a step of the worker itself failed.
     """
     check_service("a worker")
-    if config.dispatcher_address is None:
+    if (address := config.dispatcher_address) is None:
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
-    address = config.dispatcher_address
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
     entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN, config.role)
     elements = element_service(address, door.find_task, config.credentials)
@@ -102,9 +103,8 @@ async def serve(
         _opened(config, entrance, elements) as open_at,
     ):
         _log_risks(config, port)
-        api = DispatcherClient(door.channel, check=entrance.check_seal)
+        api, outbox = DispatcherClient(door.channel, check=entrance.check_seal), ControlOutbox()
         with shm_door.opened(config.socket_dir) as shm:
-            outbox = ControlOutbox()
             runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, shm))
             place = advertised(config, port)
             worker = door.worker = WorkerService(
@@ -112,7 +112,9 @@ async def serve(
             )
             if shm is not None:
                 shm.serve(worker, runners, config)
-            await _serve_as(worker, config, api, outbox, entrance, elements, ready, drain)
+            await _serve_as(
+                worker, config, api, outbox, pool.forks, entrance, elements, ready, drain
+            )
 
 
 async def _serve_as(
@@ -120,6 +122,7 @@ async def _serve_as(
     config: WorkerConfig,
     api: DispatcherClient,
     outbox: ControlOutbox,
+    forks: RunnerForks,
     entrance: Entrance,
     elements: ElementService,
     ready: Callable[[WorkerService], None],
@@ -127,11 +130,18 @@ async def _serve_as(
 ) -> None:
     """Register *worker*, whose port is open, and serve until it has drained."""
     address = config.dispatcher_address or ""
-    control = ControlStream(api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle)
+    recorders = recorders_of(config, worker.address, forks, outbox.request_heartbeat)
+    control = ControlStream(
+        api,
+        address,
+        outbox,
+        heartbeat=recorders.reported(worker.heartbeat),
+        handle=recorders.heard(worker.incarnation, worker.handle),
+    )
     parting = Drain(worker, control, outbox, drain, config.drain)
     register = partial(_registered, worker, control, config, ready)
     routes = partial(_routes, worker, entrance, control)
-    with offered(worker.address, worker.incarnation, worker):
+    with offered(worker.address, worker.incarnation, worker), closing(recorders):
         async with answering(config, entrance, routes) as worker.http, touching(config.health_file):
             await _work(worker, control, parting, register, elements)
 

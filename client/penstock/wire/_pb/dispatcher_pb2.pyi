@@ -32,6 +32,15 @@ class OnError(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_ERROR_UNSPECIFIED: _ClassVar[OnError]
     ON_ERROR_RAISE: _ClassVar[OnError]
     ON_ERROR_SKIP: _ClassVar[OnError]
+
+class SaveStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SAVE_STAGE_UNSPECIFIED: _ClassVar[SaveStage]
+    SAVE_STAGE_OPEN: _ClassVar[SaveStage]
+    SAVE_STAGE_COMPLETE: _ClassVar[SaveStage]
+    SAVE_STAGE_FAILED: _ClassVar[SaveStage]
+    SAVE_STAGE_CANCELLED: _ClassVar[SaveStage]
+    SAVE_STAGE_REMOVED: _ClassVar[SaveStage]
 WHEN_FULL_UNSPECIFIED: WhenFull
 WHEN_FULL_SKIP: WhenFull
 WHEN_FULL_WAIT: WhenFull
@@ -46,6 +55,12 @@ TARGET_WORKERS_LOCAL: TargetWorkers
 ON_ERROR_UNSPECIFIED: OnError
 ON_ERROR_RAISE: OnError
 ON_ERROR_SKIP: OnError
+SAVE_STAGE_UNSPECIFIED: SaveStage
+SAVE_STAGE_OPEN: SaveStage
+SAVE_STAGE_COMPLETE: SaveStage
+SAVE_STAGE_FAILED: SaveStage
+SAVE_STAGE_CANCELLED: SaveStage
+SAVE_STAGE_REMOVED: SaveStage
 
 class RegisterDatasetRequest(_message.Message):
     __slots__ = ("definition", "versions", "registration")
@@ -273,7 +288,7 @@ class Cached(_message.Message):
     def __init__(self, job: _Optional[str] = ..., when_full: _Optional[_Union[WhenFull, str]] = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., readers: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
-    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile", "seq")
+    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile", "seq", "recordings")
     class ProgressEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -291,6 +306,7 @@ class WorkerHeartbeat(_message.Message):
     STATS_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
     revision: int
@@ -301,7 +317,8 @@ class WorkerHeartbeat(_message.Message):
     stats: bytes
     profile: WorkerProfile
     seq: int
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
+    recordings: _containers.RepeatedCompositeFieldContainer[RecordingReport]
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ..., seq: _Optional[int] = ..., recordings: _Optional[_Iterable[_Union[RecordingReport, _Mapping]]] = ...) -> None: ...
 
 class WorkerProfile(_message.Message):
     __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token", "tensorflow")
@@ -419,7 +436,7 @@ class TaskAssignment(_message.Message):
     def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., unacked: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ..., grouped: _Optional[_Union[Grouped, _Mapping]] = ..., cached: _Optional[_Union[Cached, _Mapping]] = ..., skip_errors: bool = ..., static: _Optional[_Union[StaticShard, _Mapping]] = ..., ordered: bool = ..., stride: _Optional[_Union[Stride, _Mapping]] = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("revision", "incarnation", "tasks", "readers", "heartbeat_interval", "drain")
+    __slots__ = ("revision", "incarnation", "tasks", "readers", "heartbeat_interval", "drain", "recordings")
     class ReadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -433,13 +450,15 @@ class Assignment(_message.Message):
     READERS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     incarnation: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskAssignment]
     readers: _containers.ScalarMap[int, _common_pb2.ReaderStatus]
     heartbeat_interval: float
     drain: bool
-    def __init__(self, revision: _Optional[int] = ..., incarnation: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., readers: _Optional[_Mapping[int, _common_pb2.ReaderStatus]] = ..., heartbeat_interval: _Optional[float] = ..., drain: bool = ...) -> None: ...
+    recordings: _containers.RepeatedCompositeFieldContainer[RecordingAssignment]
+    def __init__(self, revision: _Optional[int] = ..., incarnation: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., readers: _Optional[_Mapping[int, _common_pb2.ReaderStatus]] = ..., heartbeat_interval: _Optional[float] = ..., drain: bool = ..., recordings: _Optional[_Iterable[_Union[RecordingAssignment, _Mapping]]] = ...) -> None: ...
 
 class SplitGrant(_message.Message):
     __slots__ = ("task", "attempt", "provider", "position", "splits")
@@ -886,3 +905,85 @@ class Measure(_message.Message):
     sum: float
     part: str
     def __init__(self, path: _Optional[str] = ..., operator: _Optional[str] = ..., name: _Optional[str] = ..., unit: _Optional[str] = ..., sum: _Optional[float] = ..., part: _Optional[str] = ...) -> None: ...
+
+class StartRecordingRequest(_message.Message):
+    __slots__ = ("save_id", "path", "dataset_id", "total")
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    path: str
+    dataset_id: str
+    total: int
+    def __init__(self, save_id: _Optional[str] = ..., path: _Optional[str] = ..., dataset_id: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
+
+class RecordingReply(_message.Message):
+    __slots__ = ("save_id", "path", "stage", "worker", "progress", "failure")
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    path: str
+    stage: SaveStage
+    worker: str
+    progress: RecordingProgress
+    failure: _common_pb2.Failure
+    def __init__(self, save_id: _Optional[str] = ..., path: _Optional[str] = ..., stage: _Optional[_Union[SaveStage, str]] = ..., worker: _Optional[str] = ..., progress: _Optional[_Union[RecordingProgress, _Mapping]] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class FindRecordingRequest(_message.Message):
+    __slots__ = ("save_id",)
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    def __init__(self, save_id: _Optional[str] = ...) -> None: ...
+
+class CancelRecordingRequest(_message.Message):
+    __slots__ = ("save_id",)
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    def __init__(self, save_id: _Optional[str] = ...) -> None: ...
+
+class RecordingProgress(_message.Message):
+    __slots__ = ("version", "elements", "chunks", "nbytes")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    NBYTES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    elements: int
+    chunks: int
+    nbytes: int
+    def __init__(self, version: _Optional[int] = ..., elements: _Optional[int] = ..., chunks: _Optional[int] = ..., nbytes: _Optional[int] = ...) -> None: ...
+
+class RecordingReport(_message.Message):
+    __slots__ = ("save_id", "attempt", "stage", "progress", "failure", "died")
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DIED_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    attempt: int
+    stage: SaveStage
+    progress: RecordingProgress
+    failure: _common_pb2.Failure
+    died: str
+    def __init__(self, save_id: _Optional[str] = ..., attempt: _Optional[int] = ..., stage: _Optional[_Union[SaveStage, str]] = ..., progress: _Optional[_Union[RecordingProgress, _Mapping]] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., died: _Optional[str] = ...) -> None: ...
+
+class RecordingAssignment(_message.Message):
+    __slots__ = ("save_id", "path", "dataset_id", "attempt", "stopping")
+    SAVE_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    DATASET_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    save_id: str
+    path: str
+    dataset_id: str
+    attempt: int
+    stopping: bool
+    def __init__(self, save_id: _Optional[str] = ..., path: _Optional[str] = ..., dataset_id: _Optional[str] = ..., attempt: _Optional[int] = ..., stopping: bool = ...) -> None: ...

@@ -14,6 +14,7 @@ from penstock.protocol.measures import OperatorFigures, figures_of
 from penstock.protocol.types import IterationId
 from penstock_dispatcher.core import account, mixture_stats, skipped_errors, slots
 from penstock_dispatcher.core.account import Account
+from penstock_dispatcher.core.hosting import progress_of
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.soft_state import SoftState
 from penstock_dispatcher.core.state import DispatcherState
@@ -27,6 +28,7 @@ from penstock_dispatcher.core.stats import (
     ReaderStats,
     RegistrationStats,
     RoundsStats,
+    SaveStats,
     TaskStats,
     WorkerSummary,
 )
@@ -73,6 +75,7 @@ def collect(
         ),
         forgotten=tuple(islice(_forgotten(state), FORGOTTEN_SHOWN)),
         registrations=tuple(_registrations(state)),
+        saves=tuple(_saves(state, soft_state, now.at)),
         up=now.at - soft_state.began,
         worker_lost=None if lost is None else now.at - lost,
         lost_workers=tuple(_lost(soft_state, now.at)),
@@ -106,6 +109,22 @@ def _registrations(state: DispatcherState) -> Iterator[RegistrationStats]:
             known.codec.value,
             known.explicit,
             tuple(jobs.get(dataset_id, ())),
+        )
+
+
+def _saves(state: DispatcherState, soft_state: SoftState, now: float) -> Iterator[SaveStats]:
+    for save_id, one in state.recordings.items():
+        hosted, has = soft_state.hosted.get(save_id), progress_of(soft_state, save_id, one)
+        yield SaveStats(
+            save_id,
+            one.path,
+            str(one.stage),
+            one.worker or "",
+            has.elements,
+            one.total if one.total >= 0 else None,
+            has.nbytes,
+            hosted.rate(now) if one.open and hosted is not None else 0.0,
+            "" if one.failure is None else str(one.failure.error()),
         )
 
 

@@ -21,6 +21,7 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.recording import RecordingReply, StartRecordingRequest
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import DatasetId, Failure, IterationId, Versions, WorkerId
 from penstock_dispatcher.core.facts import Fact
@@ -117,6 +118,30 @@ class SetWeights:
 
 
 @dataclass(frozen=True, slots=True)
+class StartRecording:
+    """A client asks that a worker hosts a save."""
+
+    call: Call
+    request: StartRecordingRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FindRecording:
+    """A client asks how far a save has come."""
+
+    call: Call
+    save_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRecording:
+    """A client asks that a save stops."""
+
+    call: Call
+    save_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDisconnected:
     """The stream of a worker ended. It may live, but gets nothing new until its next heartbeat."""
 
@@ -155,8 +180,16 @@ class Tick:
     """Time went by."""
 
 
+RecordingCall: TypeAlias = StartRecording | FindRecording | CancelRecording
+
 Called: TypeAlias = (
-    RegisterDataset | FindDataset | OpenIteration | DrainWorker | DrainHost | SetWeights
+    RegisterDataset
+    | FindDataset
+    | OpenIteration
+    | DrainWorker
+    | DrainHost
+    | SetWeights
+    | RecordingCall
 )
 """Events that a caller waits for."""
 
@@ -216,6 +249,7 @@ class ReplyToCall:
         DatasetId
         | RegisteredDataset
         | OpenIterationReply
+        | RecordingReply
         | tuple[WorkerId, ...]
         | int
         | Failure

@@ -38,6 +38,7 @@ from penstock_dispatcher.core.fact_values import (
     WeightChange,
 )
 from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.recordings import RecordingFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,4 +395,6 @@ TaskFact: TypeAlias = (
     | TaskDone
     | TaskFailed
 )
-Fact: TypeAlias = JobFact | PeerFact | TaskFact | CacheFact | DatasetFact | ErrorsSkipped
+Fact: TypeAlias = (
+    JobFact | PeerFact | TaskFact | CacheFact | DatasetFact | RecordingFact | ErrorsSkipped
+)

@@ -25,6 +25,11 @@ from penstock_dispatcher.core.facts import (
     WorkerLost,
     WorkerRegistered,
 )
+from penstock_dispatcher.core.recordings import (
+    RecordingCancelled,
+    RecordingEnded,
+    RecordingPlaced,
+)
 from penstock_dispatcher.core.records import TaskRecord
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.task_views import IterationView, draw
@@ -117,8 +122,8 @@ class Notifications:
     def note(self, state: DispatcherState, fact: Fact) -> None:
         """Note which workers and readers *fact* concerns; *state* is the one before it."""
         match fact:
-            case WorkerRegistered(worker):
-                self._changed(state, [worker])
+            case WorkerRegistered() | RecordingPlaced() | RecordingCancelled() | RecordingEnded():
+                self._changed(state, _named(state, fact))
             case WorkerLost(worker):
                 self._redraw(state.owners[task] for task in state.workers[worker].tasks)
                 self.workers.pop(worker, None)
@@ -188,6 +193,16 @@ class Notifications:
         for iteration in iterations:
             self.iterations[iteration] = None
             self.stale.add(iteration)
+
+
+def _named(
+    state: DispatcherState,
+    fact: WorkerRegistered | RecordingPlaced | RecordingCancelled | RecordingEnded,
+) -> list[WorkerId]:
+    """Return the workers that *fact* names, or that host its recording."""
+    new = fact.worker if isinstance(fact, WorkerRegistered | RecordingPlaced) else None
+    host = None if isinstance(fact, WorkerRegistered) else state.recordings[fact.save_id].worker
+    return [worker for worker in (new, host) if worker is not None]
 
 
 def _workers(tasks: Iterable[TaskRecord]) -> list[WorkerId]:

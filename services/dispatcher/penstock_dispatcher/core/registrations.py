@@ -123,6 +123,7 @@ def sweep(ctx: DecisionContext, now: float) -> None:
     state, since = ctx.state, ctx.soft_state.unused_since
     kept = {one.dataset for one in state.registrations.values() if one.explicit}
     kept.update(one.parameters.dataset for one in state.iterations.values())
+    kept.update(one.dataset for one in state.recordings.values() if one.open)
     for dataset in kept:
         since.pop(dataset, None)
     overdue = [

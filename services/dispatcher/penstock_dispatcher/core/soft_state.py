@@ -24,6 +24,7 @@ from penstock.protocol.types import (
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
 from penstock_dispatcher.core.measure_rates import MeasureRates
+from penstock_dispatcher.core.recordings import HostReports
 from penstock_dispatcher.core.split_provider import DrawRate, Pace
 
 STANDS = 1.0
@@ -236,7 +237,8 @@ class SoftState:
     """The readers that missed two heartbeats."""
     held_by: dict[IterationId, str] = field(default_factory=dict)
     """The unacked elements of silent readers, in words."""
-
+    hosted: dict[str, HostReports] = field(default_factory=dict)
+    """Of saves that workers host, by id."""
     nearby: HeardNearby | None = None
     """On which hosts which workers are read, when that was last asked."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from penstock.engine import seeds
-from penstock.protocol.ranges import NOTHING_ACKED, RangeSet
+from penstock.protocol.ranges import RangeSet
 from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import (
     Checkpoint,
@@ -18,7 +18,7 @@ from penstock.protocol.types import (
     TaskId,
     WorkerId,
 )
-from penstock_dispatcher.core import datasets, task_state
+from penstock_dispatcher.core import datasets, recordings, task_state
 from penstock_dispatcher.core.datasets import DatasetFact, DatasetRecord, RegistrationRecord
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
@@ -54,6 +54,7 @@ from penstock_dispatcher.core.facts import (
     WorkerRegistered,
 )
 from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.recordings import RecordingFact, RecordingRecord
 from penstock_dispatcher.core.records import (
     IterationRecord,
     JobRecord,
@@ -96,6 +97,8 @@ class DispatcherState:
     """Iterations in whose place a saved state was restored, and their jobs."""
     registrations: dict[str, RegistrationRecord] = field(default_factory=dict)
     """The ids that datasets can be read by."""
+    recordings: dict[str, RecordingRecord] = field(default_factory=dict)
+    """The saves that workers host or hosted, by id; the newest is the last."""
 
     @property
     def revision(self) -> int:
@@ -130,6 +133,8 @@ class DispatcherState:
             task_state.apply_cache(self.iterations[self.owners[fact.task]].tasks[fact.task], fact)
         elif isinstance(fact, DatasetFact):
             datasets.apply(self.datasets, self.registrations, fact)
+        elif isinstance(fact, RecordingFact):
+            recordings.apply(self.recordings, fact)
         elif isinstance(fact, ErrorsSkipped):
             self.iterations[self.owners[fact.task]].tasks[fact.task].add_errors(fact)
         else:
@@ -337,6 +342,7 @@ class DispatcherState:
             iteration.rounds.account = RoundsAccount()  # it is in what came before
 
     def _lost(self, fact: WorkerLost) -> None:
+        recordings.lose(self.recordings, fact.worker)
         for name in self.workers.pop(fact.worker).tasks:
             iteration = self.iterations[self.owners[name]]
             task = iteration.tasks[name]
@@ -389,11 +395,5 @@ class DispatcherState:
         if iteration.rounds is not None:
             iteration.rounds.remove(fact.reader, fact.taken)
             return
-        for name, task in iteration.tasks.items():
-            if task.is_done(reader.trainer):
-                continue
-            acked = fact.acked.get(name, NOTHING_ACKED)
-            task_state.acknowledge(task, reader.trainer, acked)
-            if fact.status is ReaderStatus.EXPIRED and task.attempt and name not in fact.in_doubt:
-                task.expired_holders[fact.reader] = self.revision
+        task_state.remove_reader(iteration, reader.trainer, fact, self.revision)
         iteration.add_in_doubt((fact.reader,), sum(map(len, fact.in_doubt.values())))

@@ -21,6 +21,7 @@ from penstock_dispatcher.core import (
     cache_members,
     consumers,
     counting,
+    hosting,
     jobs,
     mixtures,
     readers,
@@ -36,12 +37,14 @@ from penstock_dispatcher.core import (
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
 from penstock_dispatcher.core.events import (
     Called,
+    CancelRecording,
     DrainHost,
     DrainWorker,
     Effect,
     Event,
     FilesOrdered,
     FindDataset,
+    FindRecording,
     ListSourceFiles,
     OpenIteration,
     ReaderDisconnected,
@@ -49,6 +52,7 @@ from penstock_dispatcher.core.events import (
     ReplyToCall,
     SetWeights,
     StartHistory,
+    StartRecording,
     Tick,
     WorkerDead,
     WorkerDisconnected,
@@ -156,6 +160,8 @@ class DispatcherCore:
                 workers.on_drain_host(self.ctx, event)
             case SetWeights():
                 mixtures.on_set_weights(self.ctx, event)
+            case StartRecording() | FindRecording() | CancelRecording():
+                hosting.on_call(self.ctx, event)
             case _:
                 assert_never(event)
 
@@ -224,6 +230,7 @@ class DispatcherCore:
         self._expire_workers(now)
         self._expire_readers(now)
         worker_entries.note_vacancies(ctx, now)
+        hosting.place(ctx)
         for name, iteration in ctx.state.iterations.items():
             consumers.note_lost(ctx, name, iteration, now)
         ctx.dirty.update(

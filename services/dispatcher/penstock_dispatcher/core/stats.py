@@ -280,6 +280,22 @@ class RegistrationStats:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveStats:
+    """A save that a worker hosts, or hosted; *rate* is in elements a second."""
+
+    save_id: str
+    path: str
+    stage: str
+    worker: str
+    """Its host; nothing if it has none now."""
+    elements: int
+    total: int | None
+    nbytes: int
+    rate: float
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenedPort:
     """Where TensorFlow's clients are answered without credentials, and which *datasets* they get.
 
@@ -309,6 +325,8 @@ class DispatcherStats:
     """The newest passes that were deleted before their end."""
     registrations: tuple[RegistrationStats, ...] = ()
     """The ids that datasets can be read by."""
+    saves: tuple[SaveStats, ...] = ()
+    """The saves that workers host, and the newest that ended."""
     security: str = ""
     """The protection of the dispatcher; the service adds it."""
     tensorflow: OpenedPort | None = None

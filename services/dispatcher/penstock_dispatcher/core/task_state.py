@@ -8,9 +8,9 @@ from typing import assert_never
 
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.calls import JobParameters
-from penstock.protocol.ranges import AckedSet
+from penstock.protocol.ranges import NOTHING_ACKED, AckedSet
 from penstock.protocol.splits import Split
-from penstock.protocol.types import Checkpoint, TaskId
+from penstock.protocol.types import Checkpoint, ReaderStatus, TaskId
 from penstock_dispatcher.core.cache_record import TrainerRecord, join, known
 from penstock_dispatcher.core.fact_values import RestoredRounds
 from penstock_dispatcher.core.facts import (
@@ -18,6 +18,7 @@ from penstock_dispatcher.core.facts import (
     ConsumerEnded,
     ConsumerJoined,
     InDoubtResolved,
+    ReaderRemoved,
     RoundsAdvanced,
     RoundsFact,
     TrainerDone,
@@ -52,6 +53,18 @@ def resolve(iteration: IterationRecord, task: TaskRecord, fact: InDoubtResolved)
     task.in_doubt += fact.in_doubt
     task.acked = task.acked | fact.acked
     iteration.add_in_doubt(fact.readers, fact.in_doubt)
+
+
+def remove_reader(
+    iteration: IterationRecord, trainer: str, fact: ReaderRemoved, revision: int
+) -> None:
+    """Record the acks of a reader that is gone, and where more of it may be in doubt."""
+    for name, task in iteration.tasks.items():
+        if task.is_done(trainer):
+            continue
+        acknowledge(task, trainer, fact.acked.get(name, NOTHING_ACKED))
+        if fact.status is ReaderStatus.EXPIRED and task.attempt and name not in fact.in_doubt:
+            task.expired_holders[fact.reader] = revision
 
 
 def grant(task: TaskRecord, provider: int, splits: tuple[Split, ...]) -> None:

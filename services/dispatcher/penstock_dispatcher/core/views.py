@@ -15,6 +15,7 @@ from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerI
 from penstock_dispatcher.core import (
     cache_members,
     consumers,
+    hosting,
     ordered_tasks,
     saves,
     skipped_errors,
@@ -105,7 +106,13 @@ def _assignment(ctx: DecisionContext, worker: WorkerId) -> Assignment:
         readers.update({reader: r.status for reader, r in iteration.readers.items()})
     interval, drain = ctx.settings.heartbeat_interval, ctx.soft_state.workers[worker].drain_ordered
     return Assignment(
-        state.revision, known.incarnation, tuple(assignments), readers, interval, drain
+        state.revision,
+        known.incarnation,
+        tuple(assignments),
+        readers,
+        interval,
+        drain,
+        hosting.assigned(ctx, worker),
     )
 
 

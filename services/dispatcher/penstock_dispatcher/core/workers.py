@@ -16,6 +16,7 @@ from penstock.protocol.types import Checkpoint, Failure, TaskId, WorkerId
 from penstock_dispatcher.core import (
     admission,
     cache_members,
+    hosting,
     ordered_tasks,
     placement,
     scheduler,
@@ -70,6 +71,7 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -
     if (departure := ctx.soft_state.departures.get(heartbeat.worker)) is not None:
         _depart(ctx, heartbeat.worker, departure)
     ctx.notifications.on_worker_heartbeat(heartbeat, ctx.state.revision)
+    hosting.on_reports(ctx, heartbeat, now)
     for name, progress in heartbeat.progress.items():
         _on_progress(ctx, heartbeat, name, progress, now)
     for name, attempt in heartbeat.ended:

@@ -99,8 +99,8 @@ class Confinement(NamedTuple):
 FREE = Confinement()
 """No less than the worker, but for what no runner gets."""
 
-RUNNER = "penstock_worker.runner"
-"""The program that a fork server forks."""
+RUNNER, RECORDER = "penstock_worker.runner", "penstock_worker.recorder"
+"""The programs that a fork server forks. A recorder runs no user's code, and is not confined."""
 
 
 class RunnerSetup(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.errors import Closed, ConfigError, Overloaded, Unavailable
@@ -14,7 +14,13 @@ from penstock.ipc.child import ONE_THREAD, ProcessEnvironment
 from penstock.ipc.fork_client import CannotForkError, ForkClient, ForkedProcess
 from penstock.runtime.usage import count_in, count_out
 from penstock_worker.runner import capacity
-from penstock_worker.runner.confinement import FREE, RUNNER, Confinement, RunnerSetup
+from penstock_worker.runner.confinement import (
+    FREE,
+    RECORDER,
+    RUNNER,
+    Confinement,
+    RunnerSetup,
+)
 
 log = logging.getLogger("penstock.worker.runner")
 
@@ -63,10 +69,13 @@ class RunnerForks:
         if not self._others:
             self._start()
 
-    async def fork(self, connection: int, arena: int, on_exit: OnExit) -> ForkedProcess:
-        """Fork a runner with the socket *connection* and the file *arena*, and return it.
+    async def fork(
+        self, files: Sequence[int], on_exit: OnExit, recorder: bytes | None = None
+    ) -> ForkedProcess:
+        """Fork a runner with *files*, its socket and its arena, and return it.
 
-        *on_exit* is called once with the exit code, when the runner is gone.
+        With the details of a *recorder*, it is that, which has the socket alone and runs no user's
+        code. *on_exit* is called once with the exit code, when the process is gone.
 
         Raises:
             ConfigError: when what Python loads at start-up makes forking unsound.
@@ -75,7 +84,7 @@ class RunnerForks:
             Closed: after `close`.
         """
         async with self._slots:
-            process = await self._fork([connection, arena])
+            process = await self._fork(files, recorder)
         if self._closed:
             process.close()
             raise Closed(_CLOSING)
@@ -100,10 +109,10 @@ class RunnerForks:
         for process in list(self._alive):
             self._gone(process, -signal.SIGKILL)
 
-    async def _fork(self, files: list[int]) -> ForkedProcess:
+    async def _fork(self, files: Sequence[int], recorder: bytes | None) -> ForkedProcess:
         for server in self._others:
             try:
-                return await self._ask(server, files, SHARED_WITHIN, exact=True)
+                return await self._ask(server, files, recorder, SHARED_WITHIN, exact=True)
             except (CannotForkError, Unavailable) as exc:
                 log.info("starting a fork server of this worker: %s", exc)
                 self._others.clear()
@@ -111,7 +120,7 @@ class RunnerForks:
             started = self._start()
             pid = self._own.server_pid
             try:
-                return await self._ask(self._own, files, FORK_TIMEOUT, exact=False)
+                return await self._ask(self._own, files, recorder, FORK_TIMEOUT, exact=False)
             except CannotForkError as exc:
                 raise ConfigError(f"runners cannot be forked: {exc}") from exc
             except Unavailable as exc:
@@ -128,14 +137,22 @@ class RunnerForks:
                 log.warning("%s; starting another", text)
 
     async def _ask(
-        self, server: ForkClient, files: list[int], within: float, *, exact: bool
+        self,
+        server: ForkClient,
+        files: Sequence[int],
+        recorder: bytes | None,
+        within: float,
+        *,
+        exact: bool,
     ) -> ForkedProcess:
-        here = ProcessEnvironment.here()
-        there = replace(here, environment=self._confinement.passed_on(here.environment))
+        there = ProcessEnvironment.here()
+        program, details = (RUNNER, self._details) if recorder is None else (RECORDER, recorder)
+        if recorder is None:
+            there = replace(there, environment=self._confinement.passed_on(there.environment))
         worker = ["--worker", str(os.getpid())]
         try:
             process = server.ask(
-                RUNNER, there, files, arguments=worker, exact=exact, details=self._details
+                program, there, files, arguments=worker, exact=exact, details=details
             )
         except Unavailable:
             raise

@@ -24,9 +24,10 @@ from penstock.ipc.child import ONE_THREAD
 from penstock.ipc.fork_server import ForkPlan, Main, Program, Start
 from penstock.protocol.types import Failure
 from penstock.runtime import log_lines, malloc
+from penstock_worker import recorder_process
 from penstock_worker.runner import capacity, main
 from penstock_worker.runner.arena import Arena
-from penstock_worker.runner.confinement import RUNNER, Confinement, RunnerSetup, confine
+from penstock_worker.runner.confinement import RECORDER, RUNNER, Confinement, RunnerSetup, confine
 
 log = logging.getLogger("penstock.runner")
 
@@ -44,7 +45,11 @@ def fork_plan() -> ForkPlan:
     # A worker has variables that gRPC reads, which is not loaded here, and may have other numbers
     # of threads than the server, which has one.
     later = (b"GRPC_", *ONE_THREAD)
-    return ForkPlan({RUNNER: Program(_prepare, NAME)}, later, UNFIT, capacity.lacking)
+    programs = {
+        RUNNER: Program(_prepare, NAME),
+        RECORDER: Program(recorder_process.prepare, b"penstock-record"),
+    }
+    return ForkPlan(programs, later, UNFIT, capacity.lacking)
 
 
 def _prepare(start: Start, files: Sequence[int]) -> Main:

@@ -43,13 +43,13 @@ class RunnerPool:
         _check_positive("max_element_bytes", max_element_bytes)
         self._span = span(max(buffer_bytes, cache_bytes), max_element_bytes)
         self._patience = patience
-        self._forks = RunnerForks(buffer_bytes, max_element_bytes, confinement)
+        self.forks = RunnerForks(buffer_bytes, max_element_bytes, confinement)
         self._all: set[RunnerProcess] = set()
         self._idle: IdlePool[RunnerProcess] = IdlePool(keep_idle, math.inf)
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        self._forks.prepare()
+        self.forks.prepare()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -80,7 +80,7 @@ class RunnerPool:
         self._closed = True
         for runner in self._all:
             runner.kill()
-        await self._forks.close()
+        await self.forks.close()
 
     async def _fork_with_room(self) -> RunnerProcess:
         """Fork a runner; if the system has no room for it, first end those that wait for a run."""
@@ -99,7 +99,7 @@ class RunnerPool:
         except (OSError, MemoryError) as exc:
             raise Overloaded(capacity.lacking(exc)) from exc
         try:
-            runner.process = await self._forks.fork(*runner.files, runner.on_exit)
+            runner.process = await self.forks.fork(runner.files, runner.on_exit)
         except BaseException:
             runner.close()
             raise
