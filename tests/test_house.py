@@ -68,7 +68,7 @@ TRIED_THROUGH = {
     "penstock.dataset.save_job": "mesh/test_save.py",
     "penstock.wire.recordings": "dispatcher/test_recording_calls.py",
     "penstock_dispatcher.core.recordings": "dispatcher/core/test_hosting.py",
-    "penstock_worker.recorder_process": "mesh/test_save.py",
+    "penstock_worker.runner.recorder_process": "mesh/test_save.py",
     "penstock_worker.recorders": "mesh/test_save.py",
     "penstock.ops.follow": "ops/test_load.py",
     "penstock.analysis.freezing": "ops/test_snapshot.py",

@@ -19,6 +19,7 @@ from penstock.protocol.loop_time import LoopTime, ReaderProcess
 from penstock.protocol.measures import MOST, Measure
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet
+from penstock.protocol.recording import RecordingProgress, RecordingReport, SaveStage
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import request_checks
@@ -136,6 +137,20 @@ def test_a_worker_that_sends_too_much_is_refused():
         request_checks.check_worker_event(
             replace(WORKER, stats=bytes(request_checks.MOST_STATS + 1))
         )
+
+
+def test_reports_on_saves_are_few_and_have_numbers():
+    progress = RecordingProgress(1, 10, 1, 80)
+    report = RecordingReport("s", 1, SaveStage.OPEN, progress)
+    request_checks.check_worker_event(replace(WORKER, recordings=(report,)))
+
+    for recordings, why in (
+        ((report,) * (request_checks.MOST_RECORDINGS + 1), "reports on 2049 saves"),
+        ((replace(report, save_id=LONG),), "a save of worker w:1 takes"),
+        ((replace(report, progress=replace(progress, elements=-1)),), "a number below 0 of save s"),
+    ):
+        with pytest.raises(Refused, match=why):
+            request_checks.check_worker_event(replace(WORKER, recordings=recordings))
 
 
 def test_a_definition_over_the_limit_is_refused_with_the_way_out():

@@ -16,6 +16,7 @@ from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.measures import MOST, Measure
 from penstock.protocol.names import check_name, fault_of_id, printable
 from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
+from penstock.protocol.recording import RecordingReport
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import Versions
 
@@ -24,6 +25,9 @@ MOST_HELD = 1 << 16
 
 MOST_SOURCES = 1 << 16
 """The most sources of a mixture."""
+
+MOST_RECORDINGS = 1 << 11
+"""The most saves that a worker may report on."""
 
 MOST_SPEC = 1 << 18
 """The most bytes of what elements look like."""
@@ -110,11 +114,26 @@ def check_worker_event(event: WorkerEvent) -> None:
         for progress in event.progress.values():
             if progress.counts.measures:
                 _check_measures(event.worker, progress.counts.measures)
+        _check_recordings(event.worker, event.recordings)
         if len(event.stats) > MOST_STATS:
             raise Refused(
                 f"worker {event.worker} sends {len(event.stats)} bytes of statistics, and at "
                 f"most {MOST_STATS} are read: it is no Penstock worker, or of another version"
             )
+
+
+def _check_recordings(worker: str, reports: tuple[RecordingReport, ...]) -> None:
+    """Refuse reports on more saves than a worker hosts, and numbers that no saved dataset has."""
+    if len(reports) > MOST_RECORDINGS:
+        raise Refused(
+            f"worker {worker} reports on {len(reports)} saves, and at most {MOST_RECORDINGS} are "
+            "read"
+        )
+    for report in reports:
+        check_name(f"a save of worker {worker}", report.save_id)
+        has = report.progress
+        if min(has.version, has.elements, has.chunks, has.nbytes, report.attempt) < 0:
+            raise Refused(f"worker {worker} reports a number below 0 of save {report.save_id}")
 
 
 def _check_measures(worker: str, measures: tuple[Measure, ...]) -> None:

@@ -18,8 +18,8 @@ from penstock.protocol.control import Assignment, WorkerHeartbeat
 from penstock.protocol.recording import RecordingAssignment, RecordingReport, SaveStage
 from penstock.protocol.types import WorkerId
 from penstock_worker.config import WorkerConfig
-from penstock_worker.recorder_process import RecorderOrder, RecorderReport, StopRecorder
 from penstock_worker.runner.fork import RunnerForks
+from penstock_worker.runner.recorder_process import RecorderOrder, RecorderReport, StopRecorder
 
 log = logging.getLogger("penstock.worker")
 

@@ -100,14 +100,14 @@ async def test_what_a_function_changes_in_its_process_reaches_no_other_dataset(w
 async def test_idle_runners_make_room_for_the_runner_of_another_dataset(working, monkeypatch):
     async with working(keep_idle=4) as workplace:
         first = await workplace.read(Dataset.range(10), run=1)
-        fork = workplace.pool._forks.fork
+        fork = workplace.pool.forks.fork
 
         async def fork_if_there_is_room(*args):
             if first.runner.phase is not RunnerPhase.DEAD:
                 raise Overloaded("no room")
             return await fork(*args)
 
-        monkeypatch.setattr(workplace.pool._forks, "fork", fork_if_there_is_room)
+        monkeypatch.setattr(workplace.pool.forks, "fork", fork_if_there_is_room)
         second = await workplace.read(Dataset.range(20), run=2)
 
         assert second.elements == list(range(20))

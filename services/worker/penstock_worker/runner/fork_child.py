@@ -24,8 +24,7 @@ from penstock.ipc.child import ONE_THREAD
 from penstock.ipc.fork_server import ForkPlan, Main, Program, Start
 from penstock.protocol.types import Failure
 from penstock.runtime import log_lines, malloc
-from penstock_worker import recorder_process
-from penstock_worker.runner import capacity, main
+from penstock_worker.runner import capacity, main, recorder_process
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.confinement import RECORDER, RUNNER, Confinement, RunnerSetup, confine
 
