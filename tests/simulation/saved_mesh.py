@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from penstock.dataset import save_job, saving
+from penstock.dataset import local_save, saving
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context
 from penstock.engine.rows import elements_of
@@ -165,14 +165,14 @@ class SavedMesh:
             stack.enter_context(patch.object(folder, "os", StageOs(stage)))
             stack.enter_context(patch.object(folder, "Path", stage_path(stage)))
             stack.enter_context(patch.object(folder, "secrets", StageSecrets(stage)))
-        for module in (save_job, follow, manifest, upkeep):
+        for module in (follow, manifest, upkeep):
             stack.enter_context(patch.object(module, "time", StageClock(stage)))
         stack.enter_context(patch.object(write_chunks, "time", StageClock(stage, 0.05)))
-        for module in (save_job, write_chunks, manifest):
+        for module in (local_save, write_chunks, manifest):
             stack.enter_context(patch.object(module, "secrets", StageSecrets(stage)))
         stack.enter_context(patch.object(write_chunks, "BlockSizer", self._sizer))
-        stack.enter_context(patch.object(save_job, "BlockReader", self._receipts))
-        stack.enter_context(patch.object(save_job, "Recording", self._recording))
+        stack.enter_context(patch.object(local_save, "BlockReader", self._receipts))
+        stack.enter_context(patch.object(local_save, "Recording", self._recording))
 
     def _sizer(self, most: int) -> object:
         chance = self.stage.chance
