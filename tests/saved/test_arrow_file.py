@@ -17,5 +17,5 @@ def test_others_read_numbers_text_and_lists_as_such():
 
 
 def test_text_that_is_no_unicode_names_its_column():
-    with pytest.raises(DatasetError, match="column 'a' cannot be written in the format 'arrow'"):
+    with pytest.raises(DatasetError, match="column 'a' has a value that cannot be written"):
         written(ArrowFormat(), [{"a": "\ud800"}])

@@ -39,7 +39,6 @@ def test_elements_of_every_kind_come_back_or_are_refused_by_the_name_of_their_pa
         form.check(layout)
         data, contents = written(form, elements)
     except DatasetError as exc:
-        assert f"the format {form.name!r}" in str(exc)  # noqa: PT017
         assert any(repr(name) in str(exc) for name in layout.names)  # noqa: PT017
         return
     back = rows_of(form, layout, contents, data.to_pybytes(), range(len(elements)))

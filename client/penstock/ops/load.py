@@ -105,7 +105,7 @@ class ChunkReader(PartReader):
         self._groups = [
             number
             for number, group in enumerate(contents.groups)
-            if part.stop is None or part.start <= group.start < part.stop
+            if group.count and (part.stop is None or part.start <= group.start < part.stop)
         ]
         self._group, self._row = place
         if place == START and self._groups:

@@ -56,8 +56,7 @@ def table(layout: SavedLayout, of: Any, columns: list[Column]) -> Table:
             arrays.append(_array(kind, column))
         except (pa.ArrowException, UnicodeEncodeError, TypeError, ValueError) as exc:
             raise DatasetError(
-                f"save: column {name!r} cannot be written in the format 'arrow': {exc}; map it to "
-                "bytes"
+                f"save: column {name!r} has a value that cannot be written: {exc}; map it to bytes"
             ) from exc
     return pa.RecordBatch.from_arrays(arrays, schema=of)
 
