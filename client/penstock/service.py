@@ -63,7 +63,7 @@ def save(
         path: the folder, as for `Dataset.save`. All workers and this process reach it by this name.
         service: the dispatcher's address, as for `distribute`. It has a ``work_dir``.
         format: as for `Dataset.save`, and so are the next four.
-        compression: ``"zstd"``, ``"lz4"`` or None; ``"auto"`` is ``"zstd"``.
+        compression: of the files.
         chunk_bytes: about how many bytes of elements a chunk has.
         chunk_seconds: after how many seconds a chunk ends that has fewer.
         overwrite: whether to replace another dataset in the folder.

@@ -69,7 +69,7 @@ class ChunkFormat(ABC):
     suffix: ClassVar[str]
     """The end of the names of its files."""
     compressions: ClassVar[tuple[str | None, ...]]
-    """Those that it has; the first one is the default."""
+    """The compressions that it has; the first one is the default."""
 
     @abstractmethod
     def check(self, layout: SavedLayout) -> None:

@@ -54,7 +54,7 @@ class SaveOptions(msgspec.Struct, frozen=True):
 
     @property
     def chunk_format(self) -> ChunkFormat:
-        """What writes and reads the chunks."""
+        """The format that writes and reads the chunks."""
         return FORMATS[self.format]
 
 

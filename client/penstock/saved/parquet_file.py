@@ -34,7 +34,7 @@ class ParquetFormat(ChunkFormat):
     def check(self, layout: SavedLayout) -> None:
         """See `ChunkFormat.check`."""
         for name, kind in zip(layout.names, layout.kinds, strict=True):
-            dtype = getattr(kind, "dtype", np.dtype(object))
+            dtype: Any = getattr(kind, "dtype", np.dtype(object))
             if dtype.kind == "M" and np.datetime_data(dtype) == ("s", 1):
                 raise DatasetError(
                     f"save: the format 'parquet' cannot hold {name!r}, which is {dtype}: Parquet "
