@@ -58,7 +58,7 @@ def compressed_reply(element: Element) -> bytes:
     contents: Parts = []
     for leaf in flat(element):
         dtype, shape, pieces = _pieces(leaf)
-        sizes = [_varint(_nbytes(piece)) for piece in pieces]
+        sizes = [varint(_nbytes(piece)) for piece in pieces]
         about = [*_number(1, dtype), *_field(2, _shape(shape)), *_field(4, sizes)]
         described += _field(2, about)
         contents += pieces
@@ -169,18 +169,19 @@ def _structured(spec: Any) -> Parts:
 
 def _field(number: int, parts: Parts) -> Parts:
     length = sum(map(_nbytes, parts))
-    return [_varint(number << 3 | 2) + _varint(length), *parts]
+    return [varint(number << 3 | 2) + varint(length), *parts]
 
 
 def _number(number: int, value: int) -> Parts:
-    return [_varint(number << 3) + _varint(value & (1 << 64) - 1)]
+    return [varint(number << 3) + varint(value & (1 << 64) - 1)]
 
 
 def _nbytes(part: Any) -> int:
     return part.nbytes if isinstance(part, memoryview) else len(part)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return *value* as a number of protobuf."""
     if value <= 0x7F:
         return _SHORT[value]
     out = bytearray()

@@ -26,14 +26,8 @@ from penstock.ops.internal.file_parts import (
     RefusalError,
 )
 from penstock.ops.internal.record_parts import RecordReader
-from penstock.ops.internal.record_starts import (
-    HEAD,
-    LONGEST,
-    TAIL,
-    find_start,
-    masked,
-    record_length,
-)
+from penstock.ops.internal.record_starts import LONGEST, find_start, record_length
+from penstock.saved.tfrecord_file import HEAD, TAIL, masked
 
 _HEADERS = 1 << 13
 """Bytes read at a time to find headers, which may lie far apart."""

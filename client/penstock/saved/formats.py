@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.saved.arrow_file import ArrowFormat
 from penstock.saved.chunk_format import ChunkFormat
 from penstock.saved.parquet_file import ParquetFormat
+from penstock.saved.tfrecord_file import TFRecordFormat
 
-_ALL: tuple[ChunkFormat, ...] = (ArrowFormat(), ParquetFormat())
+_ALL: tuple[ChunkFormat, ...] = (ArrowFormat(), ParquetFormat(), TFRecordFormat())
 
 FORMATS: dict[str, ChunkFormat] = {one.name: one for one in _ALL}

@@ -14,25 +14,14 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.saved.tfrecord_file import HEAD, MASK_DELTA, TAIL, masked
 from penstock.stored_file import CHUNK
-
-HEAD = 12
-"""Bytes of a length and its checksum."""
-
-TAIL = 4
 
 LONGEST = 1 << 31
 """The most bytes of a record; a length above it is malformed, because no message is longer."""
 
-_MASK_DELTA = 0xA282EAD8
 _CHAIN_RECORDS, _CHAIN_BYTES = 3, 1 << 16
 """How many records and bytes must follow each other, unless the file ends before."""
-
-
-def masked(data: bytes) -> int:
-    """Return the masked CRC-32C of *data*."""
-    crc = int(google_crc32c.value(data))
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
 def record_length(head: bytes) -> int | None:
@@ -85,7 +74,7 @@ def _candidates(data: bytes) -> list[int]:
         crc ^= tables[i][raw[where + i]]
         told |= raw[where + 8 + i].astype(np.uint64) << np.uint64(8 * i)
     turned = (crc >> np.uint64(15) | crc << np.uint64(17)) & np.uint64(0xFFFFFFFF)
-    right = (turned + np.uint64(_MASK_DELTA)) & np.uint64(0xFFFFFFFF) == told
+    right = (turned + np.uint64(MASK_DELTA)) & np.uint64(0xFFFFFFFF) == told
     found: list[int] = where[right].tolist()
     return found
 
