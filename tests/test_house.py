@@ -80,6 +80,7 @@ TRIED_THROUGH = {
     "penstock.ops.write_chunks": "ops/test_load.py",
     "penstock.saved.chunk_reader": "ops/test_load.py",
     "penstock.saved.arrow_columns": "saved/test_chunk_format.py",
+    "penstock.saved.row_format": "saved/test_chunk_format.py",
     "penstock.saved.layout": "saved/test_chunk_format.py",
     "penstock.saved.upkeep": "cluster/cli/test_saves.py",
     "penstock.dataset.sources": METHODS,

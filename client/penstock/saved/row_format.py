@@ -117,7 +117,7 @@ class _RowEncoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _EncodedRows:
     """Elements that are not decoded."""
 
     rows: list[Any]
@@ -128,15 +128,15 @@ class _RowDecoder:
     def __init__(self, codec: RowCodec) -> None:
         self._codec = codec
 
-    def table(self, data: Any, group: Group) -> _Rows:
+    def table(self, data: Any, group: Group) -> _EncodedRows:
         """See `GroupDecoder.table`."""
-        return _Rows(self._codec.rows(memoryview(data).cast("B"), group.count), group.nbytes)
+        return _EncodedRows(self._codec.rows(memoryview(data).cast("B"), group.count), group.nbytes)
 
-    def block(self, table: _Rows) -> Block:
+    def block(self, table: _EncodedRows) -> Block:
         """See `GroupDecoder.block`."""
         return self._elements(table.rows)
 
-    def picked(self, table: _Rows, rows: Sequence[int]) -> list[Element]:
+    def picked(self, table: _EncodedRows, rows: Sequence[int]) -> list[Element]:
         """See `GroupDecoder.picked`."""
         return self._elements([table.rows[row] for row in rows])
 

@@ -48,7 +48,7 @@ def masked(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
-class _Records(RowCodec):
+class _RecordCodec(RowCodec):
     """The bytes of elements, each in a record."""
 
     def encoded(self, columns: list[Column], first: int) -> list[bytes]:  # noqa: ARG002
@@ -72,7 +72,7 @@ class _Records(RowCodec):
         return columns[0]
 
 
-class _Examples(_Records):
+class _ExampleCodec(_RecordCodec):
     def __init__(self, layout: SavedLayout) -> None:
         super().__init__(layout)
         self._parts = list(zip(layout.names, layout.kinds, strict=True))
@@ -120,7 +120,7 @@ class TFRecordFormat(RowFormat):
     def codec(self, layout: SavedLayout) -> RowCodec:
         """See `RowFormat.codec`."""
         is_bytes = layout.nest == LEAF and layout.kinds == (Text(bytes),)
-        return (_Records if is_bytes else _Examples)(layout)
+        return (_RecordCodec if is_bytes else _ExampleCodec)(layout)
 
 
 def _record(data: bytes) -> bytes:
