@@ -364,3 +364,17 @@ def test_a_save_does_not_go_on_with_a_dataset_that_replaces_its_own_at_this_mome
     monkeypatch.setattr(SavedVersions, "commit", commit_second)
     with pytest.raises(DatasetError, match="another process writes .* at this moment"):
         begun(mine, path, OPTIONS, overwrite=False)
+
+
+def test_a_saver_whose_files_the_next_one_deleted_says_that_the_next_one_goes_on(folder, first):
+    late = Recording(folder, first)
+    receipts = Receipts(0, written(folder, 1, 0, 20)[:8] + written(folder, 2, 8, 20))
+
+    def deletes_and_goes_on(*_):
+        folder.delete(new_name(1))
+        SavedVersions("save", folder).commit(first.following((), stage=SaveStage.OPEN))
+        raise DatasetError("a file is gone")
+
+    late._placed = deletes_and_goes_on
+    with pytest.raises(Superseded, match="another process writes"):
+        late.run(receipts, lambda: False)

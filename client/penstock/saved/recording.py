@@ -159,6 +159,8 @@ class Recording:
             return
         try:
             self._add((), stage=SaveStage.FAILED, error=describe(exc))
+        except Superseded as newer:  # who completes a save deletes files that others still need
+            raise newer from exc
         except Exception:
             log.exception("save: the error could not be written to %s", self._folder.path)
 
