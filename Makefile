@@ -68,7 +68,7 @@ pipelines: $(READY)  ## random ones of all operators against plain Python: PIPEL
 
 # A failed run prints its seed: `make chaos RUNS=1 SEED=...` plays it again.
 # KIND=plain has readers share, rounds and ordered consumers read, cache trainers, and weighed a
-# mixture whose weights change; all each in turn.
+# mixture whose weights change; saved has workers save, and others read that; all each in turn.
 # TRANSPORT=grpc|shm, TLS=on|off and SLOTS=n are drawn where they are not given; DENSITY is how many
 # times as many faults a plan has. LOAD=4 keeps so many processes busy beside the runs.
 MINUTES   ?= 30

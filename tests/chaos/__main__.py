@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chaos.draws import DRAWS, draw, kind_of
 from chaos.dress import Dress
-from chaos.plan import Cached, Kind, Ordered, Plan, Rounds
+from chaos.plan import Cached, Kind, Ordered, Plan, Rounds, Saved
 from chaos.run import Outcome, run
 
 
@@ -32,7 +32,8 @@ def main() -> int:
         "--kind",
         choices=[*DRAWS, "all"],
         default="all",
-        help="how readers share what there is: first come, in rounds, as trainers, in one order",
+        help="how readers share what there is: first come, in rounds, as trainers, in one order; "
+        "or that it is saved",
     )
     parser.add_argument(
         "--transport",
@@ -184,7 +185,7 @@ class Summary:
         if self.changes:
             lines.append(f"{self.changes} changes of weights, in passes that came to their end")
         if self.told:
-            lines.append("consumers: " + ", ".join(f"{name} {n}" for name, n in self.told.items()))
+            lines.append("told: " + ", ".join(f"{name} {n}" for name, n in self.told.items()))
         return "\n".join(lines)
 
 
@@ -197,6 +198,9 @@ def _shared(plan: Plan) -> str:
             return f" for {len(trainers)} trainers, {when_full}"
         case Ordered(consumers):
             return f" in one order for {consumers or 'no'} consumers"
+        case Saved(order, remote, followers):
+            where = "store" if remote else "disk"
+            return f" saved to a {where} by {order}, {followers} followers"
         case _:
             return ""
 

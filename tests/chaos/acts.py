@@ -63,6 +63,11 @@ class Act:
             self.mesh.add_reader(restore=restore)
 
     @property
+    def progress(self) -> int:
+        """How many elements came to somebody, roughly."""
+        return self.mesh.logged
+
+    @property
     def has_begun(self) -> bool:
         """Whether faults may come: some loop has got something."""
         return bool(self.mesh.logged)
@@ -96,10 +101,14 @@ class Act:
             case Kind.CLOCK:
                 return self._set_clock(fault)
             case Kind.SAVE:
-                return self._save()
+                return self._save_job()
             case Kind.SET_WEIGHTS:
                 self.changes.ask(fault.target)
                 return nothing
+            case Kind.STORE:
+                return self._store(fault)
+            case Kind.DIE_AT_WRITE:
+                return self._die_at_write(fault)
             case _:
                 assert_never(kind)
 
@@ -316,7 +325,15 @@ class Act:
             return [r.up for r in self.mesh.readers if r.process.alive]
         return [w.up if between is Between.WORKER_DISPATCHER else w.read for w in workers]
 
-    def _save(self) -> Undo | None:
+    def _store(self, fault: Fault) -> Undo | None:
+        """Have the store of a saved dataset fail."""
+        return None
+
+    def _die_at_write(self, fault: Fault) -> Undo | None:
+        """Have somebody who saves be killed at a write."""
+        return None
+
+    def _save_job(self) -> Undo | None:
         if self.saving:
             return None
         self._savers = [r for r in self.mesh.readers if r.process.alive]

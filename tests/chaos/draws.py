@@ -7,7 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from chaos import plan as plain
-from chaos.plan import DYNAMIC, LEASE, OFF, Back, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
+from chaos.plan import (
+    DYNAMIC,
+    LEASE,
+    OFF,
+    Back,
+    Cached,
+    Fault,
+    Kind,
+    Life,
+    Ordered,
+    Plan,
+    Rounds,
+    Saved,
+    Whose,
+)
 from chaos.weights import CHOICES, PIPELINE
 
 LOCALS = ("none", "none", "batch", "prefetch", "batch-prefetch")
@@ -154,6 +168,68 @@ def _with_changes(faults: tuple[Fault, ...], chance: random.Random) -> tuple[Fau
     return tuple(sorted((*faults, *more), key=lambda fault: fault.at))
 
 
+def random_saved(seed: int) -> Plan:
+    """Draw a plan of a dataset that is saved; or of one that was, and is read."""
+    chance = random.Random(f"saved {seed}")
+    drawn = plain.random_plan(seed)
+    if chance.random() < 0.3:
+        pipeline = chance.choice(("load", "load-batch", "load-shuffle-batch"))
+        plan = replace(drawn, pipeline=pipeline, passes=1)
+        return replace(plan, elements=plain.enough(plan, chance.uniform(2.0, 5.0)))
+    order = chance.choice(("split", "split", "any"))
+    pipelines = ("range", "range", "batch", "interleave", "lines", "mixture")
+    sharing = Saved(
+        order,
+        chance.random() < 0.4,
+        chance.choice((0, 1, 1, 2)),
+        chance.choice((200, 1000, 1 << 20)),
+        chance.choice((0.1, 0.5, 10.0)),
+    )
+    lives = tuple(
+        replace(
+            life,
+            readers=1 + sharing.followers,
+            faults=tuple(
+                sorted(
+                    (_of_saver(chance, life.workers, 2) for _ in range(_many(chance))),
+                    key=lambda fault: fault.at,
+                )
+            ),
+        )
+        for life in drawn.lives
+    )
+    plan = replace(
+        drawn,
+        lives=lives,
+        mode=DYNAMIC,
+        passes=1,
+        pipeline=chance.choice(pipelines if order == "split" else (*pipelines, "shuffle")),
+        delay=chance.choice((0.001, 0.002, 0.004)),
+        pace=chance.choice((0.0, 0.001)),
+        deadline=180.0,
+        sharing=sharing,
+    )
+    return replace(plan, elements=plain.enough(plan, chance.uniform(2.0, 5.0)))
+
+
+OF_SAVES = (Kind.STORE, Kind.STORE, Kind.DIE_AT_WRITE, Kind.DIE_AT_WRITE, Kind.DIE_AT_WRITE)
+
+
+def _of_saver(chance: random.Random, workers: int, readers: int) -> Fault:
+    """Draw a fault, of which every third comes to the store, or at a write."""
+    fault = _fault(chance, workers, readers)
+    if chance.random() < 0.35:
+        kind = chance.choice(OF_SAVES)
+        whose = chance.choice((Whose.READER, Whose.READER, Whose.WORKER))
+        lasts = chance.uniform(0.2, 2.0) if kind is Kind.STORE else None
+        return replace(fault, kind=kind, whose=whose, lasts=lasts, target=chance.randrange(36))
+    if fault.kind in (Kind.KILL_READER, Kind.LEAVE_READER):
+        return replace(fault, lasts=chance.choice((0.0, 0.5, 1.5)))
+    if fault.kind is Kind.FEW_FILES and fault.whose is Whose.READER:
+        return replace(fault, whose=Whose.WORKER)
+    return fault
+
+
 def _many(chance: random.Random) -> int:
     return chance.randint(2, 6)
 
@@ -178,6 +254,8 @@ def draw_fault(kind: str, chance: random.Random, workers: int, readers: int) -> 
     """Draw a fault more for a plan of *kind*."""
     if kind == "plain":
         return plain.random_fault(chance, workers, readers)
+    if kind == "saved":
+        return _of_saver(chance, workers, readers)
     fault = _fault(chance, workers, readers)
     return fault if kind == "cache" else _of_consumer(fault, chance)
 
@@ -193,6 +271,7 @@ DRAWS: Mapping[str, Callable[[int], Plan]] = {
     "cache": random_cached,
     "ordered": random_ordered,
     "weighed": random_weighed,
+    "saved": random_saved,
 }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.limits import Restore
-from chaos.plan import LEASE, Cached, Kind, Ordered, Plan, Rounds
+from chaos.plan import LEASE, Cached, Kind, Ordered, Plan, Rounds, Saved
 from chaos.processes import TOKEN, Process
 from chaos.proxy import Link, Links
 from penstock.credentials.caller import PLAIN, caller_with
@@ -36,6 +36,7 @@ NOWHERE = -1
 """The place of an id that should not be."""
 
 TRAINER = str(Path(__file__).with_name("trainer.py"))
+SAVER = str(Path(__file__).with_name("saver.py"))
 HOST = "127.0.0.1"
 
 MOST_MEMORY = 400 << 20
@@ -116,6 +117,10 @@ class Reader:
             for kind, number in self.records()
         ]
 
+    def forget(self) -> None:
+        """Read its log anew: it is about to begin again, and to cut it."""
+        self._records = []
+
     def has(self, kind: str, number: int) -> bool:
         """Whether it wrote that down."""
         return (kind, number) in self.records()
@@ -136,6 +141,10 @@ class Mesh:
     """A folder with credentials for all roles, if everybody has some."""
     disk: Path | None = None
     """The small disk that the work directory is on, if it is on one."""
+    saved: str = ""
+    """Where a dataset is saved, or was."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """What all processes have in their environment."""
     first: int = 0
     """The lowest id that an iteration of this life may have."""
     workers: list[Worker] = field(default_factory=list)
@@ -180,9 +189,35 @@ class Mesh:
         state would begin another pass.
         """
         name = f"reader {len(self.readers)}"
-        log = self.folder / f"{name}.log"
-        up = self.links.link((HOST, self.port))
         plan, role = self.plan, role or Role()
+        spec = {
+            "restore": str(restore) if restore is not None else None,
+            **_shared(plan, role),
+        }
+        reader = self._reader(name, TRAINER, spec, self.folder / f"{name}.log", role)
+        reader.after_save = after_save
+        return reader
+
+    def add_saver(self) -> Reader:
+        """Start a process that saves."""
+        name = f"saver {len(self.readers)}"
+        return self._reader(name, SAVER, self._saving(follows=False), self.folder / f"{name}.log")
+
+    def add_follower(self, name: str) -> Reader:
+        """Start one that follows the save; it goes on from where one of this name was."""
+        state = self.folder.parent / f"{name}.state"
+        spec = self._saving(follows=True) | {"state": str(state)}
+        return self._reader(name, SAVER, spec, self.folder.parent / f"{name}.log")
+
+    def _saving(self, *, follows: bool) -> dict[str, Any]:
+        sharing = self.plan.sharing
+        assert isinstance(sharing, Saved)
+        return {"follows": follows, "dying": str(self.dying), **asdict(sharing), "payload": 0}
+
+    def _reader(
+        self, name: str, script: str, more: dict[str, Any], log: Path, role: Role = Role()
+    ) -> Reader:
+        up, plan = self.links.link((HOST, self.port)), self.plan
         spec = {
             "target": self._target(up.address),
             "credentials": self._credentials("trainer"),
@@ -202,20 +237,20 @@ class Mesh:
             "memory": 2 * MEMORY,
             "timeout": 60.0,
             "log": str(log),
-            "restore": str(restore) if restore is not None else None,
-            **_shared(plan, role),
+            "saved": self.saved,
+            **more,
         }
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(spec))
         process = Process(
             name,
-            [sys.executable, TRAINER, str(path)],
+            [sys.executable, script, str(path)],
             self._env(),
             self.folder / f"{name}.err",
             announces=False,
         )
         process.start()
-        reader = Reader(process, up, log, after_save, role)
+        reader = Reader(process, up, log, role=role)
         self.readers.append(reader)
         return reader
 
@@ -231,6 +266,11 @@ class Mesh:
         It is the same one in all lives, as it is a part of the pipeline.
         """
         return self.folder.parent / "orders" / "greedy"
+
+    @property
+    def dying(self) -> Path:
+        """A file that says at which of its writes the next runner is to be killed."""
+        return self.greedy.with_name("dying")
 
     def status(self) -> Any:
         """Ask the dispatcher for its `Stats`, past all links."""
@@ -281,11 +321,12 @@ class Mesh:
     def held(self, within: float) -> list[str]:
         """Return which services go on to hold frames or too much memory, though all were read.
 
-        Workers keep the windows of a cached job, for trainers that come late.
+        Workers keep the windows of a cached job, for trainers that come late, and for a while what
+        savers have not taken that were killed.
         """
         deadline = time.monotonic() + within
         while holding := [one for one in self.services if one.shared_memory]:
-            if isinstance(self.plan.sharing, Cached):
+            if isinstance(self.plan.sharing, Cached | Saved):
                 holding = []
             if not holding or time.monotonic() > deadline:
                 break
@@ -382,7 +423,8 @@ class Mesh:
         return Process(name, command, self._env() | env, log, announces=True)
 
     def _env(self) -> dict[str, str]:
-        return {TOKEN: self.token, "PYTHONFAULTHANDLER": "1", "PENSTOCK_LOG": "INFO"}
+        own = {TOKEN: self.token, "PYTHONFAULTHANDLER": "1", "PENSTOCK_LOG": "INFO"}
+        return own | dict(self.env)
 
 
 def _shared(plan: Plan, role: Role) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Kind(Enum):
     CLOCK = "clock set"
     SAVE = "job saved"
     SET_WEIGHTS = "weights changed"
+    STORE = "store of a saved dataset failing or full"
+    DIE_AT_WRITE = "process of a save killed at a write"
 
 
 class Between(Enum):
@@ -143,6 +145,24 @@ class Ordered:
         return f"in one order, for {self.consumers or 'no'} consumers"
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Saved into a folder, which so many follow; *remote* is in a store of objects."""
+
+    order: str = "split"
+    remote: bool = False
+    followers: int = 1
+    chunk_bytes: int = 400
+    chunk_seconds: float = 0.5
+
+    def __str__(self) -> str:
+        where = "store" if self.remote else "disk"
+        return (
+            f"saved to a {where}, order {self.order}, {self.followers} followers, chunks of "
+            f"{self.chunk_bytes} bytes or {self.chunk_seconds} s"
+        )
+
+
 LINKS = frozenset({Kind.FLOW, Kind.RESET, Kind.HALF_CLOSE, Kind.REFUSE, Kind.REORDER})
 
 
@@ -186,7 +206,7 @@ class Plan:
     deadline: float = 120.0
     transport: str = "grpc"
     """What readers read by. Links that fail are between them for gRPC only."""
-    sharing: Rounds | Cached | Ordered | None = None
+    sharing: Rounds | Cached | Ordered | Saved | None = None
     """How readers share what there is; None is first come, first served."""
     secured: bool = False
     """Whether everybody has credentials, and talks by TLS."""
@@ -324,6 +344,7 @@ FOR_GOOD = frozenset(
         Kind.RESET,
         Kind.SAVE,
         Kind.SET_WEIGHTS,
+        Kind.DIE_AT_WRITE,
     }
 )
 """There is nothing to undo."""

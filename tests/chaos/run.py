@@ -17,16 +17,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_never
 
-from chaos import cached, counting, limits, ordered, rounds, weights
+from chaos import cached, counting, limits, ordered, rounds, saves, weights
 from chaos.acts import Act, Undo
 from chaos.consumers import ConsumersAct
 from chaos.mesh import NOWHERE, Mesh
 from chaos.ordered import StridedAct
-from chaos.plan import LEASE, OFF, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
+from chaos.plan import LEASE, OFF, Cached, Fault, Kind, Life, Ordered, Plan, Rounds, Saved
 from chaos.processes import left_over
 from chaos.proxy import Links
 from chaos.trainers import TrainersAct
 from penstock.credentials import authority
+from penstock.dataset.dataset import Dataset
 from penstock.errors import PenstockError
 from penstock_dispatcher.core.account import Account
 
@@ -76,8 +77,12 @@ def run(plan: Plan, folder: Path) -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.txt").write_text(f"seed {plan.seed}\n{plan}\n")
     try:
-        with Links() as links, _disk(plan, folder / "disk") as disk:
-            _Run(plan, folder, links, token, outcome, disk).play()
+        with (
+            Links() as links,
+            _disk(plan, folder / "disk") as disk,
+            saves.place_of(plan, folder / "saved") as place,
+        ):
+            _Run(plan, folder, links, token, outcome, disk, place).play()
     except Exception:
         outcome.problems.append(traceback.format_exc())
     outcome.problems += [f"left over: {it}" for it in left_over(token, _end_within())]
@@ -102,6 +107,8 @@ class _Run:
     outcome: Outcome
     disk: Path | None = None
     """The small disk of its own that it has, if so."""
+    place: saves.Place | None = None
+    """Where a dataset is saved."""
     ids: Counter[int] = field(default_factory=Counter)
     killed: int = 0
     copies: int = 0
@@ -126,6 +133,8 @@ class _Run:
                 files,
                 keys,
                 self.disk,
+                self.place.path if self.place else str(self.folder / "loaded"),
+                self.place.env if self.place else {},
             )
             try:
                 if self._live(mesh, life):
@@ -142,7 +151,7 @@ class _Run:
         """Play one life; return whether the pass is over, and not to be gone on with elsewhere."""
         mesh.first = counting.newest_in(mesh.status()) + 1
         left = self._wanted(life) - self.ids.total()
-        story = _Story(mesh, life, max(left, 1), self._deadline, self.outcome)
+        story = _Story(mesh, life, max(left, 1), self._deadline, self.outcome, self.place)
         # No trainer comes late; and who comes when the others are gone begins at a state again.
         all_first = self.state is not None or isinstance(self.plan.sharing, Cached)
         if all_first:
@@ -152,7 +161,7 @@ class _Run:
             worker.process.wait_ready()
         if not all_first:
             story.act.begin(life, self.state)
-        story.can_end = self.state is not None
+        story.can_end = self.state is not None or self.place is not None
         if self.state is not None and self.plan.pipeline == weights.PIPELINE:
             story.act.changes.record = weights.record_in(json.loads(self.state.read_text()))
         copies = self.copies
@@ -213,6 +222,8 @@ class _Run:
     def _write_files(self) -> Path:
         folder = self.folder / "files"
         folder.mkdir()
+        if "load" in self.plan.pipeline:
+            Dataset.range(self.plan.elements).save(self.folder / "loaded", chunk_bytes=400)
         if "lines" not in self.plan.pipeline:
             return folder
         for start in range(0, self.plan.elements, LINES):
@@ -243,6 +254,9 @@ class _Run:
             time.sleep(0.2)
 
     def _redelivered(self, mesh: Mesh, logged: counting.Logged) -> int:
+        if isinstance(self.act, saves.SavesAct):
+            self.outcome.told += saves.told(mesh.readers)
+            return 0
         if isinstance(self.act, TrainersAct):
             copies = self._copies(logged)
             return cached.repeated(self.plan, copies, self.act)
@@ -259,6 +273,8 @@ class _Run:
     def _check(
         self, mesh: Mesh, stats: Any, logged: counting.Logged, accounts: list[Account]
     ) -> list[str]:
+        if self.place is not None:
+            return list(saves.check(self.plan, self.place, mesh))
         if isinstance(self.act, TrainersAct):
             return cached.check(self.plan, logged.copies, self.act, stats, accounts)
         if isinstance(self.act, ConsumersAct):
@@ -273,11 +289,17 @@ class _Story:
     """What happens in one life."""
 
     def __init__(
-        self, mesh: Mesh, life: Life, wanted: int, deadline: float, outcome: Outcome
+        self,
+        mesh: Mesh,
+        life: Life,
+        wanted: int,
+        deadline: float,
+        outcome: Outcome,
+        place: saves.Place | None = None,
     ) -> None:
         self._wanted = wanted
         self.mesh, self.life, self.outcome = mesh, life, outcome
-        self.act = act_of(mesh)
+        self.act = act_of(mesh, place)
         self.copies = 0
         self.can_end = False
         """Whether there is a saved state from before."""
@@ -317,7 +339,7 @@ class _Story:
             time.sleep(TURN)
 
     def _progress(self, now: float) -> int:
-        logged = self.mesh.logged
+        logged = self.act.progress
         if logged != self._logged:
             if not self._logged:
                 self._last = now
@@ -373,7 +395,7 @@ class _Story:
             if process.failed:
                 raise Stuck(f"{process.name} ended with {process.code}:\n{process.tail()}")
         if now > self._deadline:
-            share = self.mesh.logged / self._wanted
+            share = self.act.progress / self._wanted
             self.mesh.heal()
             (self.mesh.folder / "status.json").write_text(json.dumps(self._status(), indent=1))
             raise Stuck(f"not over within {self.mesh.plan.deadline} s; {share:.0%} was consumed")
@@ -385,7 +407,7 @@ class _Story:
             return str(exc)
 
 
-def act_of(mesh: Mesh) -> Act:
+def act_of(mesh: Mesh, place: saves.Place | None = None) -> Act:
     """Return who acts on *mesh*: that follows from how readers share what there is."""
     match mesh.plan.sharing:
         case None:
@@ -398,6 +420,9 @@ def act_of(mesh: Mesh) -> Act:
             return ConsumersAct(mesh, sharing)
         case Cached() as sharing:
             return TrainersAct(mesh, sharing)
+        case Saved() as sharing:
+            assert place is not None
+            return saves.SavesAct(mesh, sharing, place)
         case _:
             assert_never(mesh.plan.sharing)
 

@@ -14,6 +14,8 @@ from chaos.plan import (
     Ordered,
     Plan,
     Rounds,
+    Saved,
+    Whose,
 )
 from chaos.proxy import Flow
 from chaos.run import run
@@ -130,3 +132,17 @@ def test_a_trainer_is_killed_with_a_worker_and_comes_back_under_its_name(play):
         elements=500,
         sharing=Cached((1, 1), "wait"),
     )
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_savers_and_runners_die_at_writes_and_what_they_saved_is_read_meanwhile(play, remote):
+    at_writes = [
+        Fault(0.1, Kind.DIE_AT_WRITE, 3, whose=Whose.READER),
+        Fault(0.2, Kind.DIE_AT_WRITE, 1, whose=Whose.WORKER),
+        Fault(0.4, Kind.DIE_AT_WRITE, 6, whose=Whose.READER, hours=-1),
+    ]
+    store = Fault(0.3, Kind.STORE, 0, lasts=0.5)
+    others = [Fault(0.5, Kind.ADD_READER), Fault(0.6, Kind.KILL_DISPATCHER, lasts=0.2)]
+    faults = sorted((*at_writes, store, *others), key=lambda fault: fault.at)
+
+    play(Life(2, 2, tuple(faults)), mode=DYNAMIC, elements=1000, sharing=Saved(remote=remote))

@@ -68,6 +68,8 @@ def upstream(spec):
         dataset = Dataset.mixture(halves(n), weights, seed=MIXED_BY, turns_per_task=8).take(n)
     elif "repeat" in name:
         dataset = Dataset.range(n // 2).repeat(2)
+    elif "load" in name:
+        dataset = Dataset.load(spec["saved"])
     else:
         dataset = Dataset.range(n)
     if "shuffle" in name and "groups" not in name:
