@@ -52,10 +52,9 @@ class Load(NamedFiles):
         """See `FileSource.has_index`."""
         return True
 
-    @property
-    def index_name(self) -> str:
-        """See `FileSource.index_name`."""
-        return f"{self.op} {self.version}"
+    def count(self, part: FilePart) -> int:
+        """See `FileSource.count`. The manifest tells it."""
+        return self._contents(part).count
 
     def index(self, part: FilePart) -> NDArray[np.int64]:
         """See `FileSource.index`. Reads the manifest only."""

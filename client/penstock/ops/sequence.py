@@ -78,7 +78,7 @@ class Sequence(Node):
         fetch, own = _Fetch(self), self.numbers
 
         def by_number(numbers: NDArray[np.int64]) -> tuple[list[Element], TransformError | None]:
-            block, failed = fetch([own[number] for number in numbers.tolist()])
+            block, failed = fetch((numbers * own.step + own.start).tolist())
             try:
                 return elements_of(block), failed
             finally:

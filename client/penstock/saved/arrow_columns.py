@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import read_only, stacks_by_leaf, text_array
-from penstock.engine.rows import Block, ColumnsOfBlock, Rows
+from penstock.engine.rows import Block, ColumnsOfBlock, Rows, gathered
 from penstock.errors import DatasetError
 from penstock.extras import EXTENDED, needed
 from penstock.frames.columns import Alike, Scalars, Text, TextArrays
@@ -25,6 +25,9 @@ from penstock.saved.layout import SavedLayout
 
 Table: TypeAlias = Any
 """A record batch of pyarrow."""
+
+Numbers: TypeAlias = NDArray[np.int64]
+"""Numbers of rows."""
 
 _PURPOSE = "a saved dataset of format 'arrow'"
 _FOREIGN = EXTENDED | {"longdouble", "float96", "float128"}
@@ -61,10 +64,13 @@ def table(layout: SavedLayout, of: Any, columns: list[Column]) -> Table:
     return pa.RecordBatch.from_arrays(arrays, schema=of)
 
 
-def block(layout: SavedLayout, found: Table) -> Block:
-    """Return the rows of a table as elements. Arrays are views of its memory."""
-    columns = [_column(kind, found.column(i)) for i, kind in enumerate(layout.kinds)]
-    count = found.num_rows
+def block(layout: SavedLayout, found: Table, rows: Numbers | None = None) -> Block:
+    """Return all *rows* of a table as elements, or those with these numbers.
+
+    Arrays of all rows are views of the table's memory, and those of some rows are copies.
+    """
+    columns = [_column(kind, found.column(i), rows) for i, kind in enumerate(layout.kinds)]
+    count = found.num_rows if rows is None else len(rows)
     if count and all(isinstance(column, np.ndarray) for column in columns):
         arrays = [read_only(column) for column in columns]
         stacked = layout.join([[array] for array in arrays], 1)[0]
@@ -140,7 +146,7 @@ def _listed(values: Any, column: Column) -> Any:
     ends = np.zeros(len(column) + 1, np.int64)
     np.cumsum([array.size for array in column], out=ends[1:])
     kind = pa.large_list(pa.field("item", values.type, nullable=False))
-    return pa.LargeListArray.from_arrays(pa.array(ends), values, type=kind)
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values, type=kind)
 
 
 def _struct(listed: Any, column: Column, kind: Any, more: list[Any]) -> Any:
@@ -148,7 +154,7 @@ def _struct(listed: Any, column: Column, kind: Any, more: list[Any]) -> Any:
     whole = _type(kind)
     sizes = np.array([array.shape for array in column], np.int64).ravel()
     shapes = pa.FixedSizeListArray.from_arrays(
-        pa.array(sizes), type=whole.field(whole.get_field_index(_SHAPE)).type
+        pa.array(sizes, pa.int64()), type=whole.field(whole.get_field_index(_SHAPE)).type
     )
     fields = [whole.field(i) for i in range(whole.num_fields)]
     return pa.StructArray.from_arrays([listed, shapes, *more], fields=fields)
@@ -167,8 +173,8 @@ def _numbers(values: NDArray[Any]) -> Any:
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, data])
 
 
-def _column(kind: Alike, found: Any) -> NDArray[Any] | list[Any]:
-    """Return a column: an array if all its leaves have one shape, else a list.
+def _column(kind: Alike, found: Any, rows: Numbers | None) -> NDArray[Any] | list[Any]:
+    """Return a column, or *rows* of it: an array if all its leaves have one shape, else a list.
 
     Raises:
         ValueError: when the table was not made of this kind.
@@ -177,15 +183,21 @@ def _column(kind: Alike, found: Any) -> NDArray[Any] | list[Any]:
         raise ValueError(f"a column is {found.type} instead of {_type(kind)}")
     match kind:
         case Scalars():
-            return _from_numbers(found, kind.dtype)
+            numbers = _from_numbers(found, kind.dtype)
+            return numbers if rows is None else gathered(numbers, rows)
         case Text():
-            return text_array(found.to_pylist())
+            return text_array(_taken(found, rows).to_pylist())
         case TextArrays():
-            return _texts(found)
+            return _texts(_taken(found, rows))
     values: Callable[[Any], NDArray[Any]] = partial(_from_numbers, dtype=kind.dtype)
     if kind.ndim == 1:
-        return _arrays(found, values)
-    return _arrays(found.field(_DATA), values, _shapes(found))
+        return _arrays(found, values, rows=rows)
+    return _arrays(found.field(_DATA), values, _shapes(found), rows)
+
+
+def _taken(found: Any, rows: Numbers | None) -> Any:
+    pa = needed("pyarrow", _PURPOSE)
+    return found if rows is None else found.take(pa.array(rows, pa.int64()))
 
 
 def _texts(found: Any) -> list[Any]:
@@ -209,17 +221,27 @@ def _shapes(found: Any) -> NDArray[np.int64]:
 
 
 def _arrays(
-    listed: Any, values: Callable[[Any], NDArray[Any]], shapes: NDArray[np.int64] | None = None
+    listed: Any,
+    values: Callable[[Any], NDArray[Any]],
+    shapes: NDArray[np.int64] | None = None,
+    rows: Numbers | None = None,
 ) -> NDArray[Any] | list[Any]:
     ends = listed.offsets.to_numpy()
     flat = values(listed.values)
     lengths = np.diff(ends) if shapes is None else shapes
     if len(lengths) and (lengths == lengths[0]).all():
         shape = (lengths[0],) if shapes is None else tuple(lengths[0].tolist())
-        return flat[ends[0] : ends[-1]].reshape(len(lengths), *shape)
-    cut = [flat[low:high] for low, high in pairwise(ends.tolist())]
+        whole = flat[ends[0] : ends[-1]].reshape(len(lengths), *shape)
+        return whole if rows is None else gathered(whole, rows)
+    if rows is None:
+        cut = [flat[low:high] for low, high in pairwise(ends.tolist())]
+    else:
+        bounds = zip(ends[rows].tolist(), ends[rows + 1].tolist(), strict=True)
+        cut = [flat[low:high].copy() for low, high in bounds]
     if shapes is None:
         return cut
+    if rows is not None:
+        shapes = shapes[rows]
     return [array.reshape(shape) for array, shape in zip(cut, shapes.tolist(), strict=True)]
 
 

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from penstock.element import Element
 from penstock.engine.rows import Block, elements_of
 from penstock.extras import needed
@@ -79,10 +81,9 @@ class _ArrowDecoder:
 
 def picked(layout: SavedLayout, table: Any, rows: Sequence[int]) -> list[Element]:
     """Return the elements that are *rows* of a record batch."""
-    if table.nbytes > _LARGE * table.num_rows:
-        pieces = [table.slice(row, 1) for row in rows]
-    else:
-        pieces = [table.take(list(rows))]
+    if table.nbytes <= _LARGE * table.num_rows:
+        return elements_of(arrow_columns.block(layout, table, np.array(rows, np.int64)))
+    pieces = [table.slice(row, 1) for row in rows]
     return [
         element for piece in pieces for element in elements_of(arrow_columns.block(layout, piece))
     ]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import BinaryIO
 
 import numpy as np
@@ -62,7 +62,7 @@ _WINDOW_BYTES = 64 << 20
 _MOST_AHEAD = 1 << 16
 
 _MOST_TOLD = 64
-"""How many files a definition describes for messages."""
+"""How many files a definition describes for messages, and are taken for a sample of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,9 @@ class FileItems(Items):
     @property
     def ahead(self) -> int:
         """How many elements to read at once: reading in the order of the files costs less."""
-        nbytes = sum(FilePart.of(name).size for name in self.names)
-        each = 4 * nbytes // max(len(self), 1) + 64  # decoded, an element takes more than in a file
+        nbytes = sum(FilePart.of(name).size for name in self.names[:_MOST_TOLD])
+        count = sum(self.counts[:_MOST_TOLD])
+        each = 4 * nbytes // max(count, 1) + 64  # decoded, an element takes more than in a file
         return min(max(_WINDOW_BYTES // each, 1), _MOST_AHEAD)
 
     def __len__(self) -> int:
@@ -125,36 +126,38 @@ class _FilesReader(ItemReader):
     def block(self, numbers: Sequence[int]) -> Block:
         """See `ItemReader.block`."""
         made = self.read(numbers)
-        bad = (at for at, each in enumerate(made) if isinstance(each, TransformError))
-        return made[: next(bad, len(made))]
+        if TransformError not in set(map(type, made)):
+            return made
+        return list(takewhile(lambda each: not isinstance(each, TransformError), made))
 
     def read(self, numbers: Sequence[int]) -> list[Element | TransformError]:
         """Return the elements that have these *numbers*; an error in the place of a bad one."""
         wanted = np.asarray(numbers, np.int64)
         order = np.argsort(wanted, kind="stable")
         owners = np.searchsorted(self._ends, wanted[order], side="right")
-        made: list[Element | TransformError] = [None] * len(wanted)
+        made: list[Element | TransformError] = []
         for group in np.split(order, np.flatnonzero(np.diff(owners)) + 1):
             owner = int(np.searchsorted(self._ends, wanted[group[0]], side="right"))
             inside = wanted[group] - (self._ends[owner] - self._items.counts[owner])
-            found = self._read_file(owner, inside, wanted[group])
-            for at, each in zip(group.tolist(), found, strict=True):
-                made[at] = each
-        return made
+            made += self._read_file(owner, inside, wanted[group])
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return list(map(made.__getitem__, back.tolist()))
 
     def _read_file(
         self, owner: int, inside: NDArray[np.int64], numbers: NDArray[np.int64]
-    ) -> Iterator[Element | TransformError]:
+    ) -> list[Element | TransformError]:
         part, reader, index = self._open(owner)
-        label = f"{self._items.label}({part.name})"
-        found = reader.pick(places(index, inside), self._kept)
-        for each, number in zip(found, numbers.tolist(), strict=True):
+        made: list[Element | TransformError] = []
+        for each in reader.pick(places(index, inside), self._kept):
             if isinstance(each, Exception):
-                error = transform_error(label, number, each)
+                label = f"{self._items.label}({part.name})"
+                error = transform_error(label, int(numbers[len(made)]), each)
                 where = f"{reader.describe()} of {part.name}"
-                yield error.but(detail=f"{error.detail} ({where})")
+                made.append(error.but(detail=f"{error.detail} ({where})"))
             else:
-                yield each
+                made.append(each)
+        return made
 
     def _open(self, owner: int) -> tuple[FilePart, PartReader, Index]:
         op, known = self._items.label, self._opened.get(owner)
@@ -224,8 +227,11 @@ def indexed(node: FileSource) -> Node:
         MissingFile: when there is no such file.
     """
     names = files.listing(node.op, replace(node.units(), part_bytes=_WHOLE))
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        counts = tuple(threads.map(partial(_count, node), names))
+    known = [node.count(FilePart.of(name)) for name in names]
+    counts = tuple(each for each in known if each is not None)
+    if len(counts) < len(names):
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            counts = tuple(threads.map(partial(_count, node), names))
     return SequenceNode(FileItems(node, names, counts), sum(counts))
 
 
@@ -237,6 +243,8 @@ def _count(node: FileSource, name: str) -> int:
 
 def index_of(source: FileSource, part: FilePart) -> Index:
     """Return the index of the whole file *part*, which may be kept from an earlier time."""
+    if source.count(part) is not None:
+        return source.index(part)
     key = _key(source, part) if part.version else ""
     if key and (found := _KEPT.get(key)) is not None:
         return found

@@ -156,6 +156,13 @@ class FileSource(Node):
         """What tells an index from that of other sources which read the same file."""
         return self.op
 
+    def count(self, part: FilePart) -> int | None:  # noqa: ARG002  most must read the file
+        """Return how many elements the whole file *part* has, if that is known without reading it.
+
+        Then its index is known, too, and kept nowhere.
+        """
+        return None
+
     def index(self, part: FilePart) -> NDArray[np.int64]:
         """Return the index of the whole file *part*; see `penstock.ops.internal.file_index`.
 
