@@ -42,7 +42,7 @@ State: TypeAlias = Any
 
 Mark: TypeAlias = Callable[[int], State]
 
-ByNumber: TypeAlias = Callable[[NDArray[np.int64]], tuple[list[Element], TransformError | None]]
+ByNumber: TypeAlias = Callable[[NDArray[np.int64]], tuple[Block, TransformError | None]]
 """Makes the elements with these numbers; if one fails, the elements before it and its error."""
 
 B = TypeVar("B", bound=Block)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import stored_file
-from penstock.element import Element
 from penstock.engine.rows import Block
 from penstock.errors import ElementError
 from penstock.extras import needed
@@ -119,7 +118,7 @@ class _BatchReader(PartReader):
         sizes = [(i, get(i).num_rows) for i in self._batches]
         return np.array(sizes, np.int64).reshape(-1, 2)
 
-    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
+    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Block | Exception]:
         """See `PartReader.pick`."""
         for number, rows in by_group(places):
             batch = kept.get((self._name, number), partial(self._reader.get_batch, number))
@@ -127,7 +126,7 @@ class _BatchReader(PartReader):
                 batch = batch.select(list(self._columns))
             for row, element in picked(batch, rows, self._nulls):
                 self._batch, self._row = number, row
-                yield element
+                yield element if isinstance(element, Exception) else [element]
 
     def _in_file(self, error: ElementError) -> ElementError:
         """Return *error* of the next row with the number that the row has in the file."""

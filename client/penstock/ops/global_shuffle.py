@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import files
-from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.draws import MOST, Permutation
 from penstock.engine.iterator import ByNumber, Mark, OpIterator, State
+from penstock.engine.rows import Block, joined
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import Node
 from penstock.graph.traversal import check_extent, rewritten, topological_order
@@ -131,7 +131,7 @@ class _GlobalShuffleIterator(UnitsIterator):
         self._of_files = [files.digest(each.digest for each in shuffled)] if shuffled else []
         self._most_ahead = min((each.ahead for each in shuffled), default=0)
         self._ahead = min(FIRST_AHEAD, self._most_ahead)
-        self._held: tuple[int, list[Element], TransformError | None] = (0, [], None)
+        self._held: tuple[int, Block, TransformError | None] = (0, [], None)
         """The first position of the elements that were read ahead, these, and the error after."""
         if state is not None:
             if shuffled:
@@ -156,7 +156,7 @@ class _GlobalShuffleIterator(UnitsIterator):
         self._known: tuple[int, NDArray[np.int64]] = (0, np.empty(0, np.int64))
         """The first of the positions that were computed last, and the numbers at them."""
 
-    def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
         """See `UnitsIterator.fetch`."""
         if not self._most_ahead:
             return self._read(start, stop)
@@ -169,7 +169,7 @@ class _GlobalShuffleIterator(UnitsIterator):
             last = max(stop, min(first + self._ahead, self.units.split.stop, len(self._places)))
             self._ahead = min(2 * self._ahead, self._most_ahead)
             more, failed = self._read(first, last)
-            made += more
+            made = joined(made, more)
         self._held = begin, made, failed
         try:
             out = made[start - begin : stop - begin]
@@ -177,7 +177,7 @@ class _GlobalShuffleIterator(UnitsIterator):
         finally:
             del failed  # or the error would keep this frame, and with it the iterator, forever
 
-    def _read(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+    def _read(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
         """Return the elements at positions *start* to *stop* of the order."""
         first, numbers = self._known
         if not first <= start < stop <= first + len(numbers):

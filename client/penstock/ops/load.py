@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.rows import Block
@@ -124,13 +123,13 @@ class ChunkReader(PartReader):
             self._group, self._row, self._left = self._group + 1, 0, None
         return []
 
-    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
+    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Block | Exception]:
         """See `PartReader.pick`."""
         for number, rows in by_group(places):
             self._group, self._row = number, rows[0]
             try:
                 table = kept.get((self._name, number), partial(self._file.table, number))
-                yield from self._file.picked(table, rows)
+                yield self._file.picked(table, rows)
             except ValueError as exc:
                 yield from [exc] * len(rows)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import stored_file
-from penstock.element import Element, collate
+from penstock.element import collate
 from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError, ElementError
 from penstock.extras import needed
@@ -228,13 +228,13 @@ class _RowGroupReader(PartReader):
             columns=self._columns, filter=self._filter, batch_size=size, use_threads=False
         )
 
-    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Element | Exception]:
+    def pick(self, places: Sequence[Place], kept: KeptGroups) -> Iterator[Block | Exception]:
         """See `PartReader.pick`."""
         for group, rows in by_group(places):
             table = kept.get((self._name, group), partial(self._table, [group]))
             for row, element in picked(table, rows, self._nulls):
                 self._group, self._row = group, row
-                yield element
+                yield element if isinstance(element, Exception) else [element]
 
     def _table(self, groups: list[int]) -> Any:
         subset = self._fragment.subset(row_group_ids=groups)

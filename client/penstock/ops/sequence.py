@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
-from penstock.engine.rows import Block, elements_of
+from penstock.engine.rows import Block
 from penstock.errors import DatasetError, FileChanged, TransformError
 from penstock.executors.function import UserFunction, raise_interrupt
 from penstock.graph.node import Node, function
@@ -77,12 +77,8 @@ class Sequence(Node):
             return None
         fetch, own = _Fetch(self), self.numbers
 
-        def by_number(numbers: NDArray[np.int64]) -> tuple[list[Element], TransformError | None]:
-            block, failed = fetch((numbers * own.step + own.start).tolist())
-            try:
-                return elements_of(block), failed
-            finally:
-                del failed  # as in _items
+        def by_number(numbers: NDArray[np.int64]) -> tuple[Block, TransformError | None]:
+            return fetch((numbers * own.step + own.start).tolist())
 
         return by_number
 

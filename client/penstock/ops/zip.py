@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.element import Element, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, Mark, OpIterator, State
+from penstock.engine.rows import elements_of
 from penstock.errors import TransformError
 from penstock.graph.node import INFINITE, UNKNOWN, Node, function
 
@@ -53,7 +54,7 @@ class Zip(Node):
                 for each in below:
                     made, error = each(numbers)
                     failed, numbers = error or failed, numbers[: len(made)]
-                    columns.append(made)
+                    columns.append(elements_of(made))
                 rows = list(zip(*(column[: len(numbers)] for column in columns), strict=True))
                 return (rows if join is None else list(map(join, rows))), failed
             finally:

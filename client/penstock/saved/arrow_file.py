@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.element import Element
 from penstock.engine.rows import Block, elements_of
 from penstock.extras import needed
 from penstock.frames.nest import Column
@@ -74,15 +73,15 @@ class _ArrowDecoder:
         """See `GroupDecoder.block`."""
         return arrow_columns.block(self._layout, table)
 
-    def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
+    def picked(self, table: Any, rows: Sequence[int]) -> Block:
         """See `GroupDecoder.picked`."""
         return picked(self._layout, table, rows)
 
 
-def picked(layout: SavedLayout, table: Any, rows: Sequence[int]) -> list[Element]:
+def picked(layout: SavedLayout, table: Any, rows: Sequence[int]) -> Block:
     """Return the elements that are *rows* of a record batch."""
     if table.nbytes <= _LARGE * table.num_rows:
-        return elements_of(arrow_columns.block(layout, table, np.array(rows, np.int64)))
+        return arrow_columns.block(layout, table, np.array(rows, np.int64))
     pieces = [table.slice(row, 1) for row in rows]
     return [
         element for piece in pieces for element in elements_of(arrow_columns.block(layout, piece))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from penstock.element import Element
-from penstock.engine.rows import Block
+from penstock.engine.rows import Block, elements_of
 from penstock.extras import needed
 from penstock.frames.nest import Column
 from penstock.saved.chunks import GROUP_BYTES, GROUP_COUNT, ChunkContents, Group, checksum
@@ -56,7 +56,7 @@ class GroupDecoder(Protocol):
         """Return all elements of a table."""
         ...
 
-    def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
+    def picked(self, table: Any, rows: Sequence[int]) -> Block:
         """Return the elements that are *rows* of a table."""
         ...
 
@@ -171,6 +171,6 @@ def rows_of(
     for group, piece in zip(contents.groups, pieces, strict=True):
         its = range(max(rows.start - before, 0), min(rows.stop - before, group.count))
         if its:
-            found += decoder.picked(decoder.table(piece, group), its)
+            found += elements_of(decoder.picked(decoder.table(piece, group), its))
         before += group.count
     return found

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 from penstock import stored_file
-from penstock.element import Element
 from penstock.engine.rows import Block
 from penstock.errors import FileChanged
 from penstock.extras import needed
@@ -122,7 +121,7 @@ class ChunkFile:
         """Return the elements of group *number*."""
         return self._decoder.block(self.table(number))
 
-    def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
+    def picked(self, table: Any, rows: Sequence[int]) -> Block:
         """Return the elements that are *rows* of a group's *table*."""
         return self._decoder.picked(table, rows)
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import files, stored_file
-from penstock.element import Element
-from penstock.engine.rows import Block
+from penstock.element import Element, leaves, rebuild
+from penstock.engine.rows import Block, ColumnsOfBlock, Rows, Table, elements_of
 from penstock.errors import DatasetError, PenstockError, TransformError
 from penstock.executors.function import transform_error
 from penstock.file_parts import FilePart
@@ -125,39 +125,47 @@ class _FilesReader(ItemReader):
 
     def block(self, numbers: Sequence[int]) -> Block:
         """See `ItemReader.block`."""
-        made = self.read(numbers)
+        pieces, back = self._pieces(numbers)
+        if (table := _table(pieces)) is not None:
+            return Rows(table, back)
+        made = _arranged(pieces, back)
         if TransformError not in set(map(type, made)):
             return made
         return list(takewhile(lambda each: not isinstance(each, TransformError), made))
 
     def read(self, numbers: Sequence[int]) -> list[Element | TransformError]:
         """Return the elements that have these *numbers*; an error in the place of a bad one."""
+        return _arranged(*self._pieces(numbers))
+
+    def _pieces(self, numbers: Sequence[int]) -> tuple[list[Block], NDArray[np.int64]]:
+        """Return the elements in the order of the files, and where in it each of *numbers* is."""
         wanted = np.asarray(numbers, np.int64)
         order = np.argsort(wanted, kind="stable")
         owners = np.searchsorted(self._ends, wanted[order], side="right")
-        made: list[Element | TransformError] = []
+        pieces: list[Block] = []
         for group in np.split(order, np.flatnonzero(np.diff(owners)) + 1):
             owner = int(np.searchsorted(self._ends, wanted[group[0]], side="right"))
             inside = wanted[group] - (self._ends[owner] - self._items.counts[owner])
-            made += self._read_file(owner, inside, wanted[group])
+            pieces += self._read_file(owner, inside, wanted[group])
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return list(map(made.__getitem__, back.tolist()))
+        return pieces, back
 
     def _read_file(
         self, owner: int, inside: NDArray[np.int64], numbers: NDArray[np.int64]
-    ) -> list[Element | TransformError]:
+    ) -> Iterator[Block]:
         part, reader, index = self._open(owner)
-        made: list[Element | TransformError] = []
+        count = 0
         for each in reader.pick(places(index, inside), self._kept):
             if isinstance(each, Exception):
                 label = f"{self._items.label}({part.name})"
-                error = transform_error(label, int(numbers[len(made)]), each)
+                error = transform_error(label, int(numbers[count]), each)
                 where = f"{reader.describe()} of {part.name}"
-                made.append(error.but(detail=f"{error.detail} ({where})"))
+                piece: Block = [error.but(detail=f"{error.detail} ({where})")]
             else:
-                made.append(each)
-        return made
+                piece = each
+            count += len(piece)
+            yield piece
 
     def _open(self, owner: int) -> tuple[FilePart, PartReader, Index]:
         op, known = self._items.label, self._opened.get(owner)
@@ -182,6 +190,22 @@ class _FilesReader(ItemReader):
 
     def __del__(self) -> None:
         self.close()
+
+
+def _arranged(pieces: list[Block], back: NDArray[np.int64]) -> list[Element | TransformError]:
+    made = [element for piece in pieces for element in elements_of(piece)]
+    return list(map(made.__getitem__, back.tolist()))
+
+
+def _table(pieces: list[Block]) -> Table | None:
+    """Return *pieces* as one table, if all are rows of numbers and texts: these are no views."""
+    rows = [piece for piece in pieces if isinstance(piece, Rows)]
+    if len(rows) < len(pieces) or any(leaf.ndim > 1 for leaf in leaves(rows[0][:1].stacked())):
+        return None
+    stacked = [piece.hand_over() for piece in rows]
+    columns = zip(*map(leaves, stacked), strict=True)
+    whole = rebuild(stacked[0], [np.concatenate(column) for column in columns])
+    return ColumnsOfBlock(whole, leaves(whole))
 
 
 @contextmanager

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import files, stored_file
-from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
-from penstock.engine.rows import Block
+from penstock.engine.rows import Block, elements_of
 from penstock.errors import DatasetError, FileChanged, StateError
 from penstock.executors.function import transform_error
 from penstock.file_parts import PART_BYTES, WHOLE, FilePart, is_parted
@@ -112,8 +111,11 @@ class PartReader(ABC):
         self,
         places: Sequence[Place],
         kept: KeptGroups,  # noqa: ARG002  most keep nothing
-    ) -> Iterator[Element | Exception]:
-        """Yield the elements at *places*, which are sorted; an error in the place of a bad one."""
+    ) -> Iterator[Block | Exception]:
+        """Yield the elements at *places*, which are sorted; an error in the place of a bad one.
+
+        Rows have copies of what they hold.
+        """
         for place in places:
             try:
                 self.move(place)
@@ -123,7 +125,7 @@ class PartReader(ABC):
                     raise
                 yield exc
             else:
-                yield block[0] if len(block) else ValueError("the file has no such element")
+                yield elements_of(block) or ValueError("the file has no such element")
 
     def pass_over(self, size: int) -> None:
         """Continue after a bad record.
