@@ -36,7 +36,7 @@ class Keeping(DatasetBase):
         If a pass ends early, the next one continues what it wrote. If storage fails or a file is
         damaged, the elements are made again, and a warning says so.
 
-        Put it before `distribute`, and what is random behind it. Workers keep their elements split
+        Put `snapshot` before `distribute`, and random operators after `snapshot`. Workers keep their elements split
         by split, so *path* must be on storage that all of them share.
 
         Args:

@@ -98,7 +98,7 @@ class KeptStream(RowsIterator):
         return lambda back: [number - back, errors, below(back), save_id]
 
     def skip(self, n: int) -> int:
-        """See `OpIterator.skip`. What is not stored is made, so that it can be."""
+        """See `OpIterator.skip`. Elements that are not stored are made and written."""
         if self._stored is None:
             return super().skip(n)
         version = self._stored.version
@@ -108,7 +108,7 @@ class KeptStream(RowsIterator):
         return left + (super().skip(n - left) if n > left else 0)
 
     def close(self) -> None:
-        """See `OpIterator.close`. What was written can be continued."""
+        """See `OpIterator.close`. The next pass can continue after the written elements."""
         if self._lock.acquire(blocking=False):  # else another thread is in `rows`
             try:
                 self._pause()

@@ -24,20 +24,20 @@ from penstock.serialization.fingerprint import explain_difference, outline
 log = logging.getLogger("penstock")
 
 _FORMAT = "snapshot 1"
-"""Another text makes all snapshots anew."""
+"""Another text here makes all snapshots invalid."""
 
 _ABOUT = "snapshot.json"
 """The file that says what a key stands for."""
 
 _MOST_NAMED = 256
-"""Of so many files a difference is named; of more, only that there is one."""
+"""Up to this number of files, the first one that differs is named."""
 
 _MOST_LOOKED_AT = 32
-"""So many other snapshots are compared with a new one."""
+"""The most other snapshots that a new one is compared with."""
 
 
 class About(msgspec.Struct, frozen=True):
-    """What a key stands for."""
+    """The pipeline and the files of one key."""
 
     outline: PipelineOutline
     """With the key in place of the fingerprint, and the versions of files."""
