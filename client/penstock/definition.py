@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.freezing import with_shared_caches
 from penstock.analysis.ordering import check_snapshots, why_unordered, with_grids
 from penstock.analysis.sharding import split_providers
 from penstock.errors import DatasetError, DefinitionError
@@ -30,8 +31,10 @@ def encode(root: Node) -> Definition:
     """Return the pipeline that ends in *root* as it travels. Runs no user function, reads no data.
 
     Raises:
+        DatasetError: see `with_shared_caches`.
         DefinitionError: naming the operator, and what in it cannot be sent.
     """
+    root = with_shared_caches(root)
     keys = ContentKeys()
     writer = OperatorWriter(keys)
     made = tuple(writer.stage(node) for node in topological_order(root))

@@ -15,8 +15,8 @@ def test_a_cache_that_no_repeat_reads_again_is_idle():
     assert idle_caches(Dataset.range(3).cache().repeat(2).node) == []
 
 
-def test_a_file_is_not_there_for_later_also_with_a_repeat(file):
-    assert len(idle_caches(Dataset.range(3).cache(file).repeat(2).node)) == 1
+def test_a_cache_with_a_path_is_a_snapshot_on_workers_and_not_idle(file):
+    assert idle_caches(Dataset.range(3).cache(file).node) == []
 
 
 def test_a_cache_in_two_branches_is_found_once():

@@ -63,6 +63,17 @@ def test_a_later_job_calls_no_function_whoever_reads_it(cluster, tmp_path, calls
     assert read() == list(range(COUNT))
 
 
+def test_a_cache_with_a_path_before_distribute_serves_later_jobs(cluster, tmp_path, calls):
+    path, read = calls
+
+    def kept():
+        return Dataset.range(COUNT).map(noting(path)).cache(tmp_path / "cache")
+
+    for _ in range(2):
+        assert sorted(numbers(far(kept(), cluster.target))) == WANTED
+    assert read() == list(range(COUNT))
+
+
 def test_repeat_behind_a_snapshot_makes_each_element_once(cluster, tmp_path, calls):
     path, read = calls
     kept = Dataset.range(COUNT).map(noting(path)).snapshot(tmp_path / "snapshots").repeat(3)

@@ -279,10 +279,19 @@ def test_a_cache_that_keeps_nothing_on_workers_is_told_with_what_to_do(caplog, t
     apply(Dataset.range(9)).cache(tmp_path / "here")
     assert caplog.messages == []
 
-    apply(Dataset.range(9).cache(tmp_path / "there").repeat(2))
+    apply(Dataset.range(9).cache())
     (told,) = caplog.messages
-    assert told.startswith(f"cache('{tmp_path}/there') before distribute keeps nothing for the")
-    assert "put cache behind distribute" in told
+    assert told.startswith("cache() before distribute keeps nothing for the")
+    assert "give it a path that they share, or put cache behind distribute" in told
+
+
+def test_a_cache_with_a_path_before_distribute_is_a_snapshot_and_refuses_chance(caplog, tmp_path):
+    pytest.importorskip("pyarrow")
+    apply(Dataset.range(9).cache(tmp_path / "there").repeat(2))
+    assert caplog.messages == []
+
+    with pytest.raises(errors.DatasetError, match=r"^cache\('.*there'\) before .*: shuffle draws"):
+        apply(Dataset.range(9).shuffle(9).cache(tmp_path / "there"))
 
 
 def test_the_cardinality_is_what_is_known():

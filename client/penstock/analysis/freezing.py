@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 
 from penstock.analysis.determinism import nondeterminism
+from penstock.errors import DatasetError
 from penstock.executors.function import wants_rng
+from penstock.extras import needed
 from penstock.graph.node import INFINITE, Node
-from penstock.graph.traversal import topological_order
+from penstock.graph.traversal import rewritten, topological_order
+from penstock.ops.cache import Cache
+from penstock.ops.snapshot import Snapshot
+from penstock.saved.folder import folder_of
 
 
 def why_not_stored(root: Node) -> str:
@@ -23,6 +28,25 @@ def why_not_stored(root: Node) -> str:
         if why := _draws(node):
             return f"{node.label} {why}, which would be the same in all later passes: put it behind"
     return next(iter(nondeterminism(root)), "")
+
+
+def with_shared_caches(root: Node) -> Node:
+    """Return the pipeline that workers run for *root*: a `cache` with a path is a snapshot there.
+
+    Raises:
+        DatasetError: when its elements cannot be kept, naming the operator and the remedy.
+    """
+    return rewritten(root, _shared)
+
+
+def _shared(node: Node) -> Node:
+    if not isinstance(node, Cache) or not node.filename:
+        return node
+    if why := why_not_stored(node.upstream):
+        raise DatasetError(f"cache({node.filename!r}) before distribute: {why}")
+    needed("pyarrow", "cache(filename) before distribute")
+    folder_of("cache", node.filename)
+    return Snapshot(node.upstream, node.filename, "zstd", 64 << 20)
 
 
 def _draws(node: Node) -> str:

@@ -306,8 +306,8 @@ _WAYS = (
 def idle_caches(root: Node) -> list[Cache]:
     """Return the caches that keep less on workers than their users may expect.
 
-    On a worker a cache lasts as long as its task. So it serves a `repeat` after it, and no later
-    pass. Without a repeat after it, a cache keeps nothing. A cache file does not outlast its task.
+    On a worker a cache in memory lasts as long as its task. So it serves a `repeat` after it, and
+    no later pass. Without a repeat after it, it keeps nothing.
     """
     found: dict[int, Cache] = {}
     seen: set[tuple[int, bool]] = set()
@@ -317,7 +317,7 @@ def idle_caches(root: Node) -> list[Cache]:
         if (id(node), repeated) in seen:
             continue
         seen.add((id(node), repeated))
-        if isinstance(node, Cache) and (node.filename or not repeated):
+        if isinstance(node, Cache) and not node.filename and not repeated:
             found[id(node)] = node
         repeats = isinstance(node, Repeat) and node.count != 1
         stack += [(below, repeated or repeats) for below in node.inputs]

@@ -368,13 +368,13 @@ class Elementwise(DatasetBase):
                 memory. It may be on any file system that fsspec can write. A process writes
                 another file first and renames it when it is complete, so several processes may
                 write at once (a killed one may leave a ``.part`` file). If the file exists, it
-                replaces the pipeline before `cache`, and must come from the same pipeline. Put
-                `cache` after `distribute`: before it, each task has a file of its own while it
-                runs, and a warning says so.
+                replaces the pipeline before `cache`, and must come from the same pipeline. Before
+                `distribute`, it is the folder of a `snapshot`, which workers share.
 
         Raises:
             DatasetError: when *filename* is no path of a file; during reading, when the file comes
-                from another pipeline, is damaged or cannot be written.
+                from another pipeline, is damaged or cannot be written. Before `distribute`, as
+                `snapshot`.
 
         >>> squares = Dataset.range(4).map(lambda x: x * x).cache("squares.cache")
         >>> for _ in range(2):  # the second pass calls no function

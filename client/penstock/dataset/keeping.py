@@ -36,8 +36,8 @@ class Keeping(DatasetBase):
         If a pass ends early, the next one continues what it wrote. If storage fails or a file is
         damaged, the elements are made again, and a warning says so.
 
-        Put `snapshot` before `distribute`, and random operators after `snapshot`. Workers keep their elements split
-        by split, so *path* must be on storage that all of them share.
+        Put `snapshot` before `distribute`, and random operators after `snapshot`. Workers keep
+        their elements split by split, so *path* must be on storage that all of them share.
 
         Args:
             path: a folder, local or in an object store, for any number of snapshots.

@@ -43,14 +43,12 @@ class Cache(Node):
             raise DatasetError(f"cache: filename must be a path, not {name!r}")
         if name:
             (name,) = files.names(self.op, "filename", name)
-            if not stored_file.is_url(name) and Path(name).is_dir():
-                raise DatasetError(
-                    f"cache: filename must be that of a file, and {name!r} is a folder"
-                )
             object.__setattr__(self, "filename", name)
+            self._check_file(_has_files(Path(name)))
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
+        self._check_file(bool(self.filename) and Path(self.filename).is_dir())
         if state is None:
             store = context.shared.get(context.path)
             if store is None and not context.pass_key:
@@ -70,6 +68,12 @@ class Cache(Node):
             kept = _Store(self, context, origin, start)
         context.shared[context.path] = kept
         return _ReplayIterator(kept, place)
+
+    def _check_file(self, is_folder: bool) -> None:
+        if is_folder and not stored_file.is_url(self.filename):
+            raise DatasetError(
+                f"cache: filename must be that of a file, and {self.filename!r} is a folder"
+            )
 
     def new_store(self, context: Context, origin: Origin) -> CacheStore:
         """Return an empty store for the elements that the pass *origin* makes.
@@ -112,6 +116,11 @@ class Cache(Node):
             f"that have changed since: it was made by {' → '.join(header.stages)}, and this is "
             f"{mine}; delete it, or give another filename"
         )
+
+
+def _has_files(folder: Path) -> bool:
+    """Return whether this is a folder with files; one that workers make has only folders."""
+    return folder.is_dir() and any(path.is_file() for path in folder.iterdir())
 
 
 class CachedPass(Protocol):

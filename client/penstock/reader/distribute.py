@@ -284,11 +284,11 @@ def _as_read(remote: RemotePipeline, mode: Mode, asked: Coordination) -> Coordin
 def _warn_of_caches(root: Node) -> None:
     for node in idle_caches(root):
         log.warning(
-            "cache(%s) before distribute keeps nothing for the next pass, in which workers may get "
+            "%s() before distribute keeps nothing for the next pass, in which workers may get "
             "other elements; only a repeat between the two reads it again. To keep what workers "
-            "made, put cache behind distribute; to make it once for several trainers, give "
-            "cross_trainer_cache",
-            repr(node.filename) if node.filename else "",
+            "made, give it a path that they share, or put cache behind distribute; to make it "
+            "once for several trainers, give cross_trainer_cache",
+            node.op,
         )
 
 
