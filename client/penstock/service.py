@@ -65,10 +65,11 @@ def save(
         format: as for `Dataset.save`, and so are the next four.
         compression: of the files.
         chunk_bytes: about how many bytes of elements a chunk has.
-        chunk_seconds: after how many seconds a chunk ends that has fewer.
+        chunk_seconds: after how many seconds readers can follow elements whose chunk has fewer.
         overwrite: whether to replace another dataset in the folder.
-        order: ``"split"``: the elements are in the one order that ``ordered=True`` has, whatever
-            the workers. ``"any"``: first come, for pipelines that have no one order.
+        order: ``"split"``: the elements are in the one order that ``ordered=True`` has, and the
+            files are equal to the byte, whatever the workers. ``"any"``: first come, for pipelines
+            that have no one order.
         timeout: seconds for which the dispatcher may be absent when this process asks it. The save
             itself waits for the dispatcher and for workers as long as it has to.
         credentials: the folder of a trainer's credentials, if the dispatcher asks for them.

@@ -40,7 +40,7 @@ def elements_of(path):
 
 
 def data(path):
-    return [file.read_bytes() for file in sorted((path / "data").iterdir())]
+    return {file.name: file.read_bytes() for file in (path / "data").iterdir()}
 
 
 @pytest.mark.parametrize("order", ["split", "any"])
@@ -76,6 +76,30 @@ def test_a_save_is_read_while_workers_write_it(cluster, tmp_path):
     assert job.wait(60).elements == COUNT
 
 
+def test_workers_share_a_save_that_goes_on(cluster, tmp_path):
+    path = tmp_path / "saved"
+    dataset = Dataset.range(COUNT).map(element)
+    followed = Dataset.load(path, wait=True, timeout=60)
+    far = iter(followed.distribute("distributed_epoch", cluster.target))
+    job = save(dataset, path, cluster.target, chunk_seconds=0.1)
+    found = [int(e["x"]) for e in far]
+
+    assert job.wait(60).elements == COUNT
+    assert sorted(found) == list(range(COUNT))
+
+
+def test_workers_that_share_a_save_that_has_ended_read_it_once_in_each_pass(cluster, tmp_path):
+    Dataset.range(COUNT).save(tmp_path / "saved", chunk_bytes=1000)
+    followed = Dataset.load(tmp_path / "saved", wait=True)
+    far = followed.distribute("distributed_epoch", cluster.target).repeat(2)
+
+    assert sorted(map(int, far)) == sorted([*range(COUNT)] * 2)
+    with pytest.raises(DatasetError, match="put repeat behind distribute"):
+        followed.repeat(2).distribute("distributed_epoch", cluster.target)
+    with pytest.raises(DatasetError, match="follow reads a save whose end is not known yet"):
+        followed.distribute("distributed_epoch", cluster.target, ordered=True)
+
+
 def test_an_error_of_a_worker_ends_the_save_and_names_the_element(cluster, tmp_path):
     def bad(x):
         if x == 700:
@@ -97,6 +121,34 @@ def test_a_pipeline_without_one_order_says_so_at_once(cluster, tmp_path):
     assert not (tmp_path / "saved").exists()
 
     assert save(shuffled, tmp_path / "saved", cluster.target, order="any").wait(60).elements == 9
+
+
+def uneven(x):
+    time.sleep(0.0005)
+    return {"x": x, "text": "a" * (x * 7919 % 50)}
+
+
+def chunks_of(path):
+    return SavedVersions("load", folder_of("load", str(path))).latest().chunks
+
+
+@pytest.mark.parametrize("chunk_bytes", [700, 60_000])
+def test_saves_by_other_workers_that_time_cuts_elsewhere_are_equal_to_the_byte(
+    cluster, another, tmp_path, chunk_bytes
+):
+    dataset = Dataset.range(COUNT).map(uneven)
+    one, other = tmp_path / "one", tmp_path / "other"
+    save(dataset, one, cluster.target, chunk_bytes=chunk_bytes).wait(120)
+    with another(workers=3) as three:
+        job = save(dataset, other, three.target, chunk_bytes=chunk_bytes, chunk_seconds=0.005)
+        followed = Dataset.load(other, wait=True, timeout=60)
+
+        assert [int(e["x"]) for e in followed] == list(range(COUNT))
+        job.wait(120)
+
+    assert data(one) == data(other)
+    assert chunks_of(one) == chunks_of(other)
+    assert seen(other) == list(range(COUNT))
 
 
 @pytest.mark.slow
@@ -128,7 +180,10 @@ def test_a_save_goes_on_whoever_is_killed_and_each_element_is_saved_once(
         subprocess.run(command, check=True, timeout=120)
         assert not [one for worker in cluster.workers if worker.pid for one in recorders(worker)]
         assert not Path(f"/proc/{recorder}").exists()
+        calm = tmp_path / "calm"
+        subprocess.run([*command[:2], str(calm), *command[3:]], check=True, timeout=120)
 
+    assert order == "any" or data(path) == data(calm)
     found = seen(path)
     assert sorted(found) == list(range(COUNT))
     assert order == "any" or found == list(range(COUNT))
@@ -170,7 +225,7 @@ def element(x):
 
 path, target, order = sys.argv[1:]
 dataset = Dataset.range(COUNT).map(element)
-save(dataset, path, target, chunk_bytes=200, order=order).wait(100)
+save(dataset, path, target, chunk_bytes=900, chunk_seconds=0.05, order=order).wait(100)
 """
 
 

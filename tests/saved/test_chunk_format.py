@@ -80,6 +80,7 @@ def test_a_chunk_ends_with_the_element_that_fills_it():
     writer = ChunkWriter(FORMATS["arrow"], SavedLayout.of(elements[0]), None)
 
     assert writer.add(elements[:3], 1000) == 3
+    assert [list(sizes) for sizes in writer.sizes] == [[108, 216, 324]]
     assert writer.add(elements, 1000) == 7
     assert writer.nbytes == 1080
     assert writer.finish()[1].count == 10

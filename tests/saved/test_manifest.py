@@ -6,6 +6,7 @@ from penstock.errors import DatasetError, MissingFile, VersionMismatch
 from penstock.protocol.recording import SaveStage
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions, SaveOptions
+from penstock.saved.pieces import Piece
 from penstock.serialization.fingerprint import outline
 
 
@@ -48,6 +49,21 @@ def test_long_saves_write_the_whole_list_now_and_then(folder, first):
     assert versions.read(100).chunks == last.chunks[:99]
     assert sizes[1] > 3 * sizes[0] > 3 * sizes[2] / 2
     assert sizes[3] > 5 * sizes[4]
+
+
+def test_pieces_are_read_behind_the_chunks_until_a_later_version_replaces_them(folder, first):
+    versions = SavedVersions("load", folder)
+    three = tuple(Piece(number, chunk(number)) for number in (1, 2, 3))
+    older = first.following((chunk(9),), pieces=three[:2])
+    newer = older.following((chunk(3),), pieces=three[2:])
+    for version in (first, older, newer):
+        versions.commit(version)
+
+    assert versions.latest() == newer
+    assert versions.read(2) == older
+    assert [version.manifest.elements for version in (older, newer)] == [12, 15]
+    assert older.names[1:] == ("_penstock/new/0000000000000001", "_penstock/new/0000000000000002")
+    assert [one.count for one in newer.contents] == [9, 3, 3]
 
 
 def test_a_version_is_committed_once(folder, first):

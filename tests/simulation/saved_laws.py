@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import folder_of
-from penstock.saved.manifest import DATA, NEW, SavedVersion, SavedVersions, manifest_name
+from penstock.saved.manifest import DATA, SavedVersion, SavedVersions, manifest_name
+from penstock.saved.receipts import NEW
 from simulation.world import LawBroken
 
 
@@ -64,9 +65,9 @@ class Versions:
         self.began.setdefault(now.save_id, now.version)
         rows = self._rows.setdefault(now.save_id, [])
         added, at = [], 0
-        for name, chunk in zip(new.names, new.chunks, strict=True):
-            if at >= len(rows):
-                added += self.read(name, chunk.nbytes, chunk.crc32c)
+        for name, chunk in zip(new.names, new.contents, strict=True):
+            if at + chunk.count > len(rows):  # a chunk replaces pieces that were read
+                added += self.read(name, chunk.nbytes, chunk.crc32c)[max(0, len(rows) - at) :]
             at += chunk.count
         rows += added
         self.all.append(new)

@@ -33,8 +33,9 @@ from penstock.errors import (
 from penstock.ops import follow, write_chunks
 from penstock.ops.follow import Follow
 from penstock.protocol.recording import SaveStage
-from penstock.saved import folder, manifest, upkeep
-from penstock.saved.manifest import NEW, SavedVersions, SaveOptions
+from penstock.saved import folder, manifest, receipts, upkeep
+from penstock.saved.manifest import SavedVersions, SaveOptions
+from penstock.saved.receipts import NEW
 from penstock.saved.recording import Recording
 from penstock.saved.upkeep import leftovers
 from simulation import storm
@@ -168,7 +169,7 @@ class SavedMesh:
         for module in (follow, manifest, upkeep):
             stack.enter_context(patch.object(module, "time", StageClock(stage)))
         stack.enter_context(patch.object(write_chunks, "time", StageClock(stage, 0.05)))
-        for module in (local_save, write_chunks, manifest):
+        for module in (local_save, receipts, manifest):
             stack.enter_context(patch.object(module, "secrets", StageSecrets(stage)))
         stack.enter_context(patch.object(write_chunks, "BlockSizer", self._sizer))
         stack.enter_context(patch.object(local_save, "BlockReader", self._receipts))

@@ -10,7 +10,6 @@ from penstock.ops.follow import _FollowIterator
 from penstock.ops.write_chunks import _WritingIterator
 from penstock.saved import recording
 from penstock.saved.manifest import SavedVersions
-from penstock.saved.receipts import new_name
 from penstock.saved.recording import Recording
 from penstock.saved.taken import RowRun, TakenRows
 from simulation.rules import Rules, put
@@ -38,15 +37,15 @@ def _latest_that_is_known(real):
 
 @RULES.add("A chunk keeps the name that workers gave it until its version is committed.")
 def new_chunk_stays_until_committed(stack: ExitStack) -> None:
-    placed = Recording._placed
+    made = Recording._chunk
 
-    def places_and_deletes(self, run, number):
-        found = placed(self, run, number)
-        if run.is_whole:
-            self._folder.delete(new_name(run.chunk))
+    def makes_and_deletes(self, number, pieces, layout):
+        found = made(self, number, pieces, layout)
+        for piece in pieces:
+            self._folder.delete(piece.name)
         return found
 
-    put(stack, Recording, "_placed", places_and_deletes)
+    put(stack, Recording, "_chunk", makes_and_deletes)
 
 
 @RULES.add("A version has the rows that were taken of chunks that go on.")
@@ -88,7 +87,7 @@ def one_save_is_followed(stack: ExitStack) -> None:
 @RULES.add("A worker's position is that of the receipts that it has given.")
 def marks_are_of_receipts(stack: ExitStack) -> None:
     def mark(self):
-        below = self._upstream.mark()
-        return lambda back: below(0)
+        below, nbytes = self._upstream.mark(), self._nbytes
+        return lambda back: [below(0), nbytes]
 
     put(stack, _WritingIterator, "mark", mark)

@@ -22,14 +22,19 @@ from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
 from penstock.ops.balance import BalancedRounds
+from penstock.ops.follow import Follow
 from penstock.ops.mixed_streams import MixedStreams
 from penstock.ops.mixture import Mixture
 from penstock.ops.repeat import Repeat
 from penstock.ops.snapshot import Snapshot
+from penstock.ops.write_chunks import WriteChunks
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 
 MOST_SPLITS = 1024
 """About how many splits of one size a source of more units has: each costs milliseconds."""
+
+LEAST_SPLITS = 64
+"""About how many splits a save has at least, if there are as many units: workers share them."""
 
 LEAST_UNITS = 16
 """The fewest units of a split of one size: of a short pass the splits would cost most."""
@@ -106,20 +111,25 @@ def _refused(nodes: Sequence[Node]) -> _Obstacle | None:
             )
         if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
             return _refusal(node, *_KEEPS[node.op])
+        if isinstance(node, Follow) and node.count is None:
+            return _refusal(node, *_GROWS)
     return None
 
 
 def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:
     """Return *providers*, with the size of splits where elements may depend on it.
 
-    Chance may, packs, and a mixture: its weights may change, and its inputs may drop elements.
+    Chance may, packs, and a mixture: its weights may change, and its inputs may drop elements. So
+    may the chunks of a saved dataset.
     """
     nodes = topological_order(selected(root))
     turns = [node.turns_per_task for node in nodes if isinstance(node, Mixture)]
     packs = any(node.op in _END_WITH_SPLITS or isinstance(node, BalancedRounds) for node in nodes)
-    if not turns and not packs and not any(map(_may_draw, nodes)):
-        return tuple(providers)
     least = LEAST_UNITS_TO_PACK if packs else LEAST_UNITS
+    if not turns and not packs and not any(map(_may_draw, nodes)):
+        if not any(isinstance(node, WriteChunks) for node in nodes):
+            return tuple(providers)
+        least = 0
     return tuple(
         one if one.files is not None else replace(one, grid=_grid(one, turns, least))
         for one in providers
@@ -127,9 +137,11 @@ def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[Spli
 
 
 def _grid(provider: SplitProviderSpec, turns: list[int], least_units: int) -> int:
+    """Return the size of splits; 0 *least_units* is as few as many workers need."""
     if turns:
         return max(1, min(turns) // provider.align) * provider.align
     group = provider.align * MOST_SPLITS
+    least_units = least_units or max(1, min(LEAST_UNITS, provider.units // LEAST_SPLITS))
     least = -(-least_units // provider.align)
     if provider.units >= ENDLESS >> 20:  # such a part would never end
         return least * provider.align
@@ -178,4 +190,8 @@ _KEEPS = {
     "repeat": (_KEPT, "put it behind distribute, where each turn is a pass of its own"),
     "cache": (_KEPT, "put it behind distribute"),
 }
+_GROWS = (
+    "reads a save whose end is not known yet",
+    "load it when it is complete, or give at= a version",
+)
 _INNER = ("flat_map", "interleave")

@@ -18,6 +18,7 @@ from penstock.graph.traversal import rewritten, topological_order
 from penstock.ops.balance import BalancedRounds
 from penstock.ops.batch import Batch
 from penstock.ops.cache import Cache
+from penstock.ops.follow import Follow
 from penstock.ops.mixture import Mixture
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.repeat import Repeat
@@ -117,6 +118,11 @@ def _streams(path: str, node: Node, repeats: Repeats, group: int) -> Iterator[Sp
         yield _lockstep(path, node, repeats, group)
     elif not node.inputs:
         units = _units(node)
+        if repeats and isinstance(node, Follow) and node.count is None:
+            raise DatasetError(
+                "repeat: workers share a save that goes on until its end, which ends one pass: put "
+                "repeat behind distribute, where each turn is a pass of its own"
+            )
         align = group if _has_element_a_unit(node, units) else 1
         files = units if isinstance(units, FilePattern) else None
         units = units if isinstance(units, int) else UNLISTED

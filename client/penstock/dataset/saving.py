@@ -49,7 +49,7 @@ class Saving(DatasetBase):
                 need the extra ``arrow``.
             compression: ``"zstd"``, ``"lz4"`` or None; ``"auto"`` is the first that the format has.
             chunk_bytes: about how many bytes of elements, before compression, a chunk has.
-            chunk_seconds: after how many seconds a chunk ends that has fewer.
+            chunk_seconds: after how many seconds readers can follow elements whose chunk has fewer.
             overwrite: whether to replace another dataset in the folder.
 
         Raises:
@@ -92,8 +92,8 @@ class Saving(DatasetBase):
             reader_func: called once with a dataset that has a dataset for each chunk, in their
                 order; returns the dataset to read. Such a dataset has no index.
             wait: whether to follow a save that still runs, up to its end. Such a dataset has no
-                index and no splits, so workers read it as a whole (``"parallel_epochs"``). If the
-                save has not begun, *element_spec* and *compression* are not compared.
+                index. Workers share its elements as they are written. If the save has not begun,
+                *element_spec* and *compression* are not compared.
             timeout: with *wait*, for how many seconds nothing new may be written; None is for ever.
             at: the number of a version, to read what it has; by default the newest.
 

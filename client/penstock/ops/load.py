@@ -79,8 +79,12 @@ class Load(NamedFiles):
             raise
 
     def _contents(self, part: FilePart) -> ChunkContents:
-        number = part.name.rpartition("/")[2].partition("-")[0]
-        return self._version.chunks[int(number)]
+        name = part.name.rpartition("/")[2]
+        number, _, is_chunk = name.partition("-")
+        if is_chunk:
+            return self._version.chunks[int(number)]
+        pieces = self._version.manifest.pieces
+        return next(one.contents for one in pieces if one.name.endswith(f"/{name}"))
 
     @property
     def _version(self) -> SavedVersion:

@@ -5,12 +5,15 @@ last receipt of a chunk also has what the chunk's file has, as JSON; the others 
 receipts of a chunk come after its file is written. So whoever counts each receipt once has each
 element once, however often chunks are written again.
 
-State: that of the input.
+Within a split, a chunk ends with the element that fills it. If time is up before, the elements are
+a *piece* of a chunk that the next receipts continue (see `penstock.saved.pieces`).
+
+State: ``[input, bytes]``: that of the input, and about how many bytes the elements take that are
+already in the present chunk; None if no element of the split is in any.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -29,10 +32,12 @@ from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import folder_of
 from penstock.saved.formats import FORMATS
 from penstock.saved.layout import SavedLayout
-from penstock.saved.receipts import ChunkTold, new_name, told_name
+from penstock.saved.receipts import ChunkTold, new_chunk, new_name, told_name
 
 _MOST_AT_ONCE = 4096
 """Elements that are asked for at once."""
+
+_NO_SIZES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +55,14 @@ class WriteChunks(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        return _WritingIterator(self, context.open(self.upstream, state))
+        below, nbytes = state or (None, None)
+        return _WritingIterator(self, context.open(self.upstream, below), nbytes)
 
 
 class _WritingIterator(OneInputIterator):
     """Writes one chunk, then gives the receipts of its elements."""
 
-    def __init__(self, node: WriteChunks, upstream: OpIterator) -> None:
+    def __init__(self, node: WriteChunks, upstream: OpIterator, nbytes: int | None) -> None:
         self._node, self._upstream = node, upstream
         self._folder, self._format = folder_of("save", node.path), FORMATS[node.format]
         self._sizer = BlockSizer(most=_MOST_AT_ONCE)
@@ -67,6 +73,8 @@ class _WritingIterator(OneInputIterator):
         self._receipts: Block = []
         self._given = 0
         """How many receipts of the chunk the caller has."""
+        self._nbytes, self._sizes = nbytes, _NO_SIZES
+        """The bytes of the state: before the first receipt, and after each one."""
         self._layout: SavedLayout | None = None
         """That of the first element."""
 
@@ -86,52 +94,43 @@ class _WritingIterator(OneInputIterator):
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
-        given, marks = self._given, list(self._marks)
+        given, marks, nbytes, sizes = self._given, list(self._marks), self._nbytes, self._sizes
         if not marks:
             below = self._upstream.mark()
             left = len(self._inputs)
-            return lambda back: below(left + back)
+            return lambda back: [below(left + back), nbytes]
 
         def at(back: int) -> State:
             place = given - back
             end, mark = next((end, mark) for end, mark in marks if place <= end)
-            return mark(end - place)
+            return [mark(end - place), int(sizes[place - 1]) if place else nbytes]
 
         return at
-
-    def skip(self, n: int) -> int:
-        """See `OpIterator.skip`. Writes nothing."""
-        ready = min(n, len(self._receipts) - self._given)
-        self._given += ready
-        if ready == n:
-            return n
-        self._due = None
-        held = min(n - ready, len(self._inputs))
-        self._inputs = self._inputs[held:]
-        self._begin()
-        more = n - ready - held
-        return ready + held + (self._upstream.skip(more) if more else 0)
 
     def _begin(self) -> None:
         """Forget the last chunk. The next one begins with what is left of the input's block."""
         left = [(len(self._inputs), self._marks[-1][1])] if self._inputs and self._marks else []
         self._receipts, self._given, self._marks = [], 0, left
+        if len(self._sizes):
+            self._nbytes, self._sizes = int(self._sizes[-1]), _NO_SIZES
 
     def _write(self) -> None:
-        """Write the next chunk, if there are elements for it."""
+        """Write the next piece of a chunk, if there are elements for it."""
         began, count = time.monotonic(), 0
+        room = self._node.chunk_bytes - (self._nbytes or 0)
         writer: ChunkWriter | None = None
-        while self._due is None:
+        is_late = has_ended = False
+        while self._due is None and not is_late and not has_ended:
             if not self._inputs and not self._read(count):
+                has_ended = self._due is None
                 break
             if writer is None and (writer := self._writer()) is None:
                 break
-            count += self._add(writer)
-            late = time.monotonic() - began >= self._node.chunk_seconds
-            if late or writer.nbytes >= self._node.chunk_bytes:
-                break
+            count += self._add(writer, room)
+            has_ended = writer.nbytes >= room
+            is_late = time.monotonic() - began >= self._node.chunk_seconds
         if writer is not None and count:
-            self._finish(writer)
+            self._finish(writer, has_ended=has_ended)
         else:
             self._begin()
             self._raise_due()
@@ -159,12 +158,12 @@ class _WritingIterator(OneInputIterator):
             self._layout = layout
         return ChunkWriter(self._format, self._layout, self._node.compression)
 
-    def _add(self, writer: ChunkWriter) -> int:
+    def _add(self, writer: ChunkWriter, room: int) -> int:
         """Add elements of `_inputs`; the first one that cannot be saved is an error after these."""
         size = len(self._inputs)
         while True:
             try:
-                added = writer.add(self._inputs[:size], self._node.chunk_bytes)
+                added = writer.add(self._inputs[:size], room)
             except ElementError as exc:
                 if size > 1:
                     size //= 2
@@ -174,10 +173,14 @@ class _WritingIterator(OneInputIterator):
             self._inputs = self._inputs[added:]
             return added
 
-    def _finish(self, writer: ChunkWriter) -> None:
+    def _finish(self, writer: ChunkWriter, *, has_ended: bool) -> None:
         data, contents = writer.finish()
-        chunk = secrets.randbits(63)
-        told = msgspec.json.encode(ChunkTold(cast("SavedLayout", self._layout).to_text(), contents))
+        chunk = new_chunk(begins_split=self._nbytes is None)
+        self._sizes = np.concatenate(writer.sizes) + (self._nbytes or 0)
+        layout, nbytes = cast("SavedLayout", self._layout).to_text(), int(self._sizes[-1])
+        told = msgspec.json.encode(ChunkTold(layout, contents, nbytes, has_ended))
+        if has_ended:
+            self._sizes[-1] = 0  # the next element begins a chunk
         for name, its in ((told_name(chunk), told), (new_name(chunk), data)):
             with self._folder.writing(name):
                 self._folder.write(name, its)

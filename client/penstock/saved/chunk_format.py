@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.engine.rows import Block, elements_of
@@ -103,6 +104,8 @@ class ChunkWriter:
         """How many elements each group has."""
         self.nbytes = 0
         """About how many bytes the elements take that were added."""
+        self.sizes: list[NDArray[np.int64]] = []
+        """What `nbytes` was after each element; in several arrays."""
 
     def add(self, elements: Sequence[Element], limit: int) -> int:
         """Add the first of *elements*, until the chunk has *limit* bytes; return how many were."""
@@ -112,6 +115,7 @@ class ChunkWriter:
         at = 0
         while at < most:
             at = self._fill(columns, ends, at, most)
+        self.sizes.append(ends[:most] + self.nbytes)
         self.nbytes += int(ends[most - 1])
         return most
 

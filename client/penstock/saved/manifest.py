@@ -1,11 +1,12 @@
 """Manifests: which chunks a version of a saved dataset has, and where saving goes on.
 
     _penstock/v00000007.json    the manifest of version 7, written once
-    _penstock/new/…             chunks that no manifest has yet
+    _penstock/new/…             files of workers: pieces of chunks that are not finished
     data/00000000-5d0c61b3.arrow, …   the chunks, in the order of their elements
 
 A manifest has the chunks that its version adds to the version *base*, so that long saves do not
-write the whole list each time.
+write the whole list each time. Elements after its last chunk are in pieces, which the chunks of a
+later version replace.
 
 The name of a chunk has its number and its checksum. So two processes that write the same number
 replace nothing of each other, and an overwritten dataset can be read until the new one is complete.
@@ -29,9 +30,10 @@ from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder
 from penstock.saved.formats import FORMATS
 from penstock.saved.inputs import SourceFiles
+from penstock.saved.pieces import Piece
 from penstock.saved.signature import check_signature, signed
 
-FOLDER, NEW, DATA = "_penstock", "_penstock/new", "data"
+FOLDER, DATA = "_penstock", "data"
 
 _FORMAT = 1
 """The version of manifests that this code writes."""
@@ -86,10 +88,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """How many chunks the version *base* has."""
     chunks: tuple[ChunkContents, ...] = ()
     """Those that follow."""
+    pieces: tuple[Piece, ...] = ()
+    """The files of the elements after the last chunk."""
     elements: int = 0
-    """In all chunks, also those before."""
+    """In all chunks and pieces, also those before."""
     nbytes: int = 0
-    """Of all chunks' files."""
+    """Of all these files."""
     error: str = ""
     position: Any = None
     """Where saving goes on, until it is complete; see `penstock.saved.recording`."""
@@ -115,14 +119,22 @@ class SavedVersion(msgspec.Struct, frozen=True):
 
     manifest: Manifest
     chunks: tuple[ChunkContents, ...]
+    """Those that are finished."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the chunks' files."""
-        return tuple(map(self.name, range(len(self.chunks))))
+        """The names of the files of all elements: of chunks, then of pieces."""
+        return tuple(map(self.name, range(len(self.contents))))
+
+    @property
+    def contents(self) -> tuple[ChunkContents, ...]:
+        """What each of these files has."""
+        return (*self.chunks, *(piece.contents for piece in self.manifest.pieces))
 
     def name(self, number: int) -> str:
-        """Return the name of the file of chunk *number*."""
+        """Return the name of file *number* of these."""
+        if number >= len(self.chunks):
+            return self.manifest.pieces[number - len(self.chunks)].name
         return chunk_name(number, self.chunks[number], self.manifest.options.chunk_format.suffix)
 
     def following(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> SavedVersion:
@@ -131,14 +143,16 @@ class SavedVersion(msgspec.Struct, frozen=True):
         version = now.version + 1
         every = (*self.chunks, *chunks)
         is_whole = version % _WHOLE_EACH == 0 or changes.get("stage", now.stage) != SaveStage.OPEN
+        old = [piece.contents for piece in now.pieces]
+        added = [*chunks, *(piece.contents for piece in changes.get("pieces", now.pieces))]
         manifest = msgspec.structs.replace(
             now,
             version=version,
             base=0 if is_whole else now.version,
             before=0 if is_whole else len(self.chunks),
             chunks=every if is_whole else chunks,
-            elements=now.elements + sum(chunk.count for chunk in chunks),
-            nbytes=now.nbytes + sum(chunk.nbytes for chunk in chunks),
+            elements=now.elements + sum(one.count for one in added) - sum(one.count for one in old),
+            nbytes=now.nbytes + sum(one.nbytes for one in added) - sum(one.nbytes for one in old),
             written=time.time(),
             **changes,
         )

@@ -2,6 +2,8 @@
 
 A version is committed together with the position after its last receipt. So after any crash,
 saving goes on after the elements that are committed. The others are made and written again.
+
+If the elements have an order, the chunks depend on them alone (see `penstock.saved.pieces`).
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
 
+from penstock.element import Element
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError, Superseded, describe
 from penstock.frames.columns import Alike
@@ -27,7 +31,8 @@ from penstock.saved.manifest import (
     SavedVersions,
     chunk_name,
 )
-from penstock.saved.receipts import ChunkTold, new_name, told_name
+from penstock.saved.pieces import Piece, finished
+from penstock.saved.receipts import ChunkTold, begins_split, new_chunk, new_name, told_name
 from penstock.saved.taken import RowRun, TakenRows, runs_of
 from penstock.saved.upkeep import leftovers, lost
 
@@ -125,22 +130,32 @@ class Recording:
         began = self._clock()
         if self._versions.latest(self.version) is not self.version:
             raise self._superseded()
-        chunks: list[ChunkContents] = []
         layout, runs = self.version.manifest.layout, self._taken.ended()
+        pieces = list(self.version.manifest.pieces)
         for run in runs:
-            contents, its = self._placed(run, len(self.version.chunks) + len(chunks))
+            piece, its = self._piece(run)
             if layout and its != layout:
                 raise DatasetError(_unlike(layout, its))
             layout = its
-            chunks.append(contents)
+            pieces.append(piece)
+        done, left = self._finished(pieces, is_over=stage is SaveStage.COMPLETE)
+        first = len(self.version.chunks)
+        chunks = tuple(self._chunk(first + i, its, layout) for i, its in enumerate(done))
         position = None
         if stage is not SaveStage.COMPLETE:
             position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
-        self._add(tuple(chunks), stage=stage, layout=layout, position=position, error="")
+        changes = {"layout": layout, "position": position, "pieces": tuple(left), "error": ""}
+        self._add(chunks, stage=stage, **changes)
         # Until now, a crash would have made the version before need them.
-        whole = [run.chunk for run in runs if run.is_whole]
-        self._delete([name(chunk) for chunk in whole for name in (new_name, told_name)])
+        gone = [piece.number for piece in chain.from_iterable(done)]
+        self._delete([name(number) for number in gone for name in (new_name, told_name)])
         self._spent += self._committed - began
+
+    def _finished(self, pieces: list[Piece], *, is_over: bool) -> tuple[list[list[Piece]], Any]:
+        options = self.version.manifest.options
+        if options.order == "split":
+            return finished(pieces, options.chunk_bytes, is_over=is_over)
+        return [[piece] for piece in pieces], ()
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
         following = self.version.following(chunks, **changes)
@@ -164,35 +179,64 @@ class Recording:
         except Exception:
             log.exception("save: the error could not be written to %s", self._folder.path)
 
-    def _placed(self, run: RowRun, number: int) -> tuple[ChunkContents, str]:
-        """Give the rows of *run* their place as chunk *number*; return what it has."""
-        options = self.version.manifest.options
-        suffix = options.chunk_format.suffix
+    def _piece(self, run: RowRun) -> tuple[Piece, str]:
+        """Return the piece that has the rows of *run*, and their layout."""
+        told_text = run.told or self._new_file(told_name(run.chunk))
+        told = msgspec.json.decode(told_text, type=ChunkTold)
         if run.is_whole:
-            told = msgspec.json.decode(run.told, type=ChunkTold)
-            name = chunk_name(number, told.contents, suffix)
+            return Piece(run.chunk, told.contents, told.nbytes, told.ends), told.layout
+        number = new_chunk(begins_split=begins_split(run.chunk) and not run.start)
+        rows = self._rows(run.chunk, told.contents, told.layout, range(run.start, run.stop))
+        data, contents = self._encoded(rows, told.layout)
+        name = new_name(number)
+        with self._folder.writing(name):
+            self._folder.write(name, data)
+        return Piece(number, contents, told.nbytes, told.ends and bool(run.told)), told.layout
+
+    def _chunk(self, number: int, pieces: list[Piece], layout: str) -> ChunkContents:
+        """Make *pieces* the chunk *number*; return what it has."""
+        suffix = self.version.manifest.options.chunk_format.suffix
+        if len(pieces) == 1:
+            (piece,) = pieces
+            name = chunk_name(number, piece.contents, suffix)
             with self._folder.writing(name):
-                self._folder.copy(new_name(run.chunk), name)
-            return told.contents, told.layout
-        told = msgspec.json.decode(self._new_file(told_name(run.chunk)), type=ChunkTold)
-        data, layout = self._new_file(new_name(run.chunk)), SavedLayout.from_text(told.layout)
-        writer = ChunkWriter(options.chunk_format, layout, options.compression)
-        rows = range(run.start, run.stop)
-        taken = rows_of(options.chunk_format, layout, told.contents, data, rows)
-        writer.add(taken, 1 << 62)
-        cut, contents = writer.finish()
+                self._folder.copy(piece.name, name)
+            return piece.contents
+        elements: list[Element] = []
+        for piece in pieces:
+            rows = range(piece.contents.count)
+            elements += self._rows(piece.number, piece.contents, layout, rows)
+        data, contents = self._encoded(elements, layout)
         name = chunk_name(number, contents, suffix)
         with self._folder.writing(name):
-            self._folder.write(name, cut)
-        return contents, told.layout
+            self._folder.write(name, data)
+        return contents
+
+    def _encoded(self, elements: list[Element], layout: str) -> tuple[Any, ChunkContents]:
+        """Return the bytes of the file that a worker would have written of *elements*."""
+        options = self.version.manifest.options
+        its = SavedLayout.from_text(layout)
+        writer = ChunkWriter(options.chunk_format, its, options.compression)
+        writer.add(elements, 1 << 62)
+        return writer.finish()
+
+    def _rows(
+        self, number: int, contents: ChunkContents, layout: str, rows: range
+    ) -> list[Element]:
+        """Return *rows* of the new chunk *number*, which has *contents*."""
+        chunk_format = self.version.manifest.options.chunk_format
+        data = self._new_file(new_name(number))
+        return rows_of(chunk_format, SavedLayout.from_text(layout), contents, data, rows)
 
     def _new_file(self, name: str) -> bytes:
         """Return what the file *name* of a new chunk has."""
         with self._folder.reading("save", name):
             data = self._folder.read(name)
-        if data is None:
-            raise DatasetError(f"save: {self._folder.file(name)} is gone")
-        return data
+        if data is not None:
+            return data
+        if self._versions.latest(self.version) is not self.version:
+            raise self._superseded()
+        raise DatasetError(f"save: {self._folder.file(name)} is gone")
 
     def clean(self) -> None:
         """Delete what crashes have left in the folder of a complete dataset."""

@@ -15,11 +15,11 @@ from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.manifest import (
     DATA,
     FOLDER,
-    NEW,
     SavedVersion,
     SavedVersions,
     version_number,
 )
+from penstock.saved.receipts import NEW
 
 _AT_ONCE = 1 << 20
 
@@ -115,6 +115,7 @@ def remove(folder: SaveFolder, version: SavedVersion) -> SavedVersion | None:
         base=0,
         before=0,
         chunks=(),
+        pieces=(),
         elements=0,
         nbytes=0,
         error="",
@@ -126,14 +127,14 @@ def remove(folder: SaveFolder, version: SavedVersion) -> SavedVersion | None:
 
 def lost(folder: SaveFolder, version: SavedVersion) -> list[str]:
     """Return the names of chunks of *version* that are not in *folder*."""
-    there = {f"{DATA}/{name}" for name in folder.names(DATA)}
+    there = {f"{under}/{name}" for under in (NEW, DATA) for name in folder.names(under)}
     missing = [name for name in version.names if name not in there]
     return [name for name in missing if folder.read(name) is None]  # a listing may lag behind
 
 
 def damage(folder: SaveFolder, version: SavedVersion) -> Iterator[str]:
     """Yield a sentence for each chunk of *version* whose file is not as it was written."""
-    for name, contents in zip(map(folder.file, version.names), version.chunks, strict=True):
+    for name, contents in zip(map(folder.file, version.names), version.contents, strict=True):
         try:
             with stored_file.open_file(name, _AT_ONCE) as file:
                 nbytes, crc = 0, 0
