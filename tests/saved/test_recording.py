@@ -375,6 +375,6 @@ def test_a_saver_whose_files_the_next_one_deleted_says_that_the_next_one_goes_on
         SavedVersions("save", folder).commit(first.following((), stage=SaveStage.OPEN))
         raise DatasetError("a file is gone")
 
-    late._placed = deletes_and_goes_on
+    late._chunk = deletes_and_goes_on
     with pytest.raises(Superseded, match="another process writes"):
         late.run(receipts, lambda: False)
