@@ -6,6 +6,7 @@ import pytest
 from penstock.errors import DatasetError
 from penstock.options import (
     AUTOTUNE,
+    AutocacheOptions,
     AutotuneOptions,
     Options,
     check_count,
@@ -53,6 +54,7 @@ def test_later_options_hold_and_say_nothing_of_what_they_leave():
         {"deterministic": 1},
         {"threads": 0},
         {"autotune": True},
+        {"autocache": "folder"},
         {"external_state_policy": "shout"},
     ],
     ids=str,
@@ -60,3 +62,18 @@ def test_later_options_hold_and_say_nothing_of_what_they_leave():
 def test_a_nonsensical_option_is_named(given):
     with pytest.raises(DatasetError, match=f"options: {next(iter(given))}"):
         Options(**given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"path": ""}, {"path": 3}, {"path": b"x"}, {"max_bytes": 0}, {"passes": 0.5}], ids=str
+)
+def test_a_nonsensical_option_of_autocache_is_named(given):
+    with pytest.raises(DatasetError, match=f"options: autocache.{next(iter(given))}"):
+        AutocacheOptions(**given)
+
+
+def test_later_options_of_autocache_hold_and_leave_the_others(tmp_path):
+    earlier = Options(autocache=AutocacheOptions(path=tmp_path, passes=3))
+    later = Options(autocache=AutocacheOptions(passes=5))
+
+    assert later.under(earlier).autocache == AutocacheOptions(path=str(tmp_path), passes=5)

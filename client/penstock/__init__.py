@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.environment.detect import cluster_environment
     from penstock.explanation.ask import explain
     from penstock.graph.node import INFINITE, UNKNOWN
-    from penstock.options import AUTOTUNE, AutotuneOptions, Options
+    from penstock.options import AUTOTUNE, AutocacheOptions, AutotuneOptions, Options
     from penstock.preemption.handler import PreemptionHandler, TerminationConfig
     from penstock.ragged import Ragged
     from penstock.reference import Reference
@@ -24,6 +24,7 @@ __all__ = [
     "INFINITE",
     "UNKNOWN",
     "ArraySpec",
+    "AutocacheOptions",
     "AutotuneOptions",
     "Dataset",
     "DatasetSpec",
@@ -43,6 +44,7 @@ _PLACES = {
     "INFINITE": "penstock.graph.node",
     "UNKNOWN": "penstock.graph.node",
     "ArraySpec": "penstock.analysis.element_spec",
+    "AutocacheOptions": "penstock.options",
     "AutotuneOptions": "penstock.options",
     "Dataset": "penstock.dataset.dataset",
     "DatasetSpec": "penstock.analysis.element_spec",

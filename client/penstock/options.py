@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -63,7 +64,7 @@ def check_seconds(op: str, name: str, value: Any) -> float:
     return float(value)
 
 
-T = TypeVar("T", "Options", "AutotuneOptions")
+T = TypeVar("T", "Options", "AutotuneOptions", "AutocacheOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,43 @@ class AutotuneOptions:
                 object.__setattr__(self, name, number)
 
 
+@dataclass(frozen=True, slots=True)
+class AutocacheOptions:
+    """Where to keep elements, if that saves time. None leaves an option as it is.
+
+    With a *path*, the pipeline measures its operators and the storage while it is read. It keeps
+    the elements after that operator for which all passes take the least time, or none.
+
+    Attributes:
+        path: the folder, local or in an object store. Pipelines may share it.
+        max_bytes: how many bytes of elements, before compression, this pipeline may keep; by
+            default any number.
+        passes: how often this process reads the dataset in all; by default 10.
+
+    Raises:
+        DatasetError: when *path* is no path, or a number is no integer of at least 1.
+
+    >>> kept = Options(autocache=AutocacheOptions(path="kept", passes=3))
+    >>> list(Dataset.range(3).map(lambda x: x * x).with_options(kept).batch(3))
+    [array([0, 1, 4])]
+    """
+
+    path: str | os.PathLike[str] | None = None
+    max_bytes: int | None = None
+    passes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            path = os.fspath(self.path) if isinstance(self.path, os.PathLike) else self.path
+            if not isinstance(path, str) or not path:
+                raise DatasetError(f"options: autocache.path must be a folder, not {self.path!r}")
+            object.__setattr__(self, "path", path)
+        for name in ("max_bytes", "passes"):
+            if getattr(self, name) is not None:
+                number = check_count("options", f"autocache.{name}", getattr(self, name))
+                object.__setattr__(self, name, number)
+
+
 class ExternalStatePolicy(StrEnum):
     """How to treat a pipeline for which `Dataset.visitation` gives reasons."""
 
@@ -123,6 +161,7 @@ class Options:
             that draw random numbers, and for each function's ``rng``. Each pass over one dataset
             object derives its own, so epochs differ, and another run has the same epochs. A saved
             state continues with the seed that it was saved with.
+        autocache: see `AutocacheOptions`.
 
     Raises:
         DatasetError: when a value is malformed.
@@ -137,6 +176,7 @@ class Options:
     autotune: AutotuneOptions = field(default_factory=AutotuneOptions)
     external_state_policy: str | None = None
     seed: int | None = None
+    autocache: AutocacheOptions = field(default_factory=AutocacheOptions)
 
     def __post_init__(self) -> None:
         _check_flag("deterministic", self.deterministic)
@@ -144,6 +184,10 @@ class Options:
             object.__setattr__(self, "threads", check_count("options", "threads", self.threads))
         if not isinstance(self.autotune, AutotuneOptions):
             raise DatasetError(f"options: autotune must be AutotuneOptions, not {self.autotune!r}")
+        if not isinstance(self.autocache, AutocacheOptions):
+            raise DatasetError(
+                f"options: autocache must be AutocacheOptions, not {self.autocache!r}"
+            )
         if self.external_state_policy not in (None, *ExternalStatePolicy):
             raise DatasetError(
                 "options: external_state_policy must be 'warn', 'ignore', 'fail' or None, not "
@@ -162,7 +206,8 @@ class Options:
         False
         """
         autotune = _filled(self.autotune, earlier.autotune)
-        return replace(_filled(self, earlier), autotune=autotune)
+        autocache = _filled(self.autocache, earlier.autocache)
+        return replace(_filled(self, earlier), autotune=autotune, autocache=autocache)
 
 
 def _filled(later: T, earlier: T) -> T:

@@ -11,7 +11,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.definition import decode, encode
 from penstock.errors import DatasetError
 from penstock.graph.traversal import options_of, walk
-from penstock.options import AutotuneOptions, Options
+from penstock.options import AutocacheOptions, AutotuneOptions, Options
 from penstock.protocol.definition import Definition
 from penstock.serialization.fingerprint import fingerprint
 
@@ -149,3 +149,21 @@ def test_no_operator_has_more_threads_than_they_say():
 def test_bad_options_are_named(make, words):
     with pytest.raises(DatasetError, match=words):
         make()
+
+
+def test_autocache_does_not_change_a_fingerprint_and_its_folder_is_absolute(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    plain = Dataset.range(3).map(lambda x: x)
+    kept = Options(autocache=AutocacheOptions(path="kept", max_bytes=5, passes=2))
+
+    dataset = plain.with_options(kept)
+
+    assert fingerprint(dataset.node) == fingerprint(plain.with_options(Options()).node)
+    assert options_of(dataset.node).autocache.path == str(tmp_path / "kept")
+
+
+def test_autocache_refuses_a_store_that_cannot_create_files_atomically():
+    pytest.importorskip("pyarrow")
+    with pytest.raises(DatasetError, match="autocache: memory://kept is in no store"):
+        Dataset.range(3).with_options(Options(autocache=AutocacheOptions(path="memory://kept")))

@@ -279,7 +279,8 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         known, measures = jobs_of(passes) if jobs else (), reading.tallies.measures()
         rates = {each.key: each.sum / whole.seconds for each in measures if whole.seconds > 0}
         figures = figures_of(measures, rates)
-        return IteratorStats(whole, newest, operators, reading.links, passes, known, figures)
+        links, cuts = reading.links, reading.cuts
+        return IteratorStats(whole, newest, operators, links, passes, known, figures, cuts)
 
     def close(self) -> None:
         """Release everything that the pipeline holds: threads, files, connections. Idempotent.

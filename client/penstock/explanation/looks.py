@@ -138,6 +138,8 @@ class IteratorStats:
     """The jobs of these passes; fewer, if a dispatcher does not answer."""
     figures: tuple[OperatorFigures, ...] = ()
     """The figures of operators in this process, since the iterator began."""
+    cuts: tuple[str, ...] = ()
+    """What autocache chose and why, as lines of text; empty without that option."""
 
     @property
     def reads_job(self) -> bool:

@@ -82,6 +82,7 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     here += _made_on_workers(job)
     here += _figures("here", loop.operators, whole.seconds)
     here += tuple(_link_figure("here", one) for one in loop.links)
+    here += loop.cuts
     if not time.total and time.waiting < BLOCKED:
         sentence = "the loop has had no element yet"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)

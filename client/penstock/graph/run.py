@@ -165,6 +165,11 @@ class PipelineRun(ABC):
         return {}
 
     @property
+    def cuts(self) -> tuple[str, ...]:
+        """What autocache chose and why, as lines of text; empty without that option."""
+        return ()
+
+    @property
     def links(self) -> tuple[LinkTraffic, ...]:
         """The traffic from each worker."""
         return ()
@@ -181,9 +186,14 @@ class PipelineRun(ABC):
 class LocalRun(PipelineRun):
     """A pipeline that runs entirely in this process."""
 
+    reads_cuts: ClassVar[bool] = False
+    """Whether it reads states that were taken with autocache."""
+
     def __init__(self, node: Node, shape: str, state: State, seed: int | None = None) -> None:
         super().__init__()
-        self._node, self._shape = node, shape
+        self._shape = shape
+        self._graph = node
+        """What runs: it has the elements of *node*."""
         given = given_seed(node, seed)
         self._torn = False
         """Whether the operators must be opened again before they are asked for more."""
@@ -290,7 +300,7 @@ class LocalRun(PipelineRun):
     def _opened(self, at: State) -> OpIterator:
         context = Context.local(self._pass.seed, persistent=True)
         context = replace(context, times=self.times, tallies=self.tallies)
-        return open_root(self._node, context, at)
+        return open_root(self._graph, context, at)
 
     def _checked(self, state: State) -> tuple[PassSeed, State]:
         if isinstance(state, dict) and "jobs" in state:
@@ -308,6 +318,11 @@ class LocalRun(PipelineRun):
             )
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise StateError(f"not a state of an iterator: its seed is {glimpse(seed)}")
+        if "cut" in state and not self.reads_cuts:
+            raise StateError(
+                "the state was taken with Options(autocache=...), and this dataset has no path for "
+                "it: give it the same AutocacheOptions(path=...)"
+            )
         number = state.get("pass")
         if number is not None and (not isinstance(number, int) or number < 1):
             raise StateError(f"not a state of an iterator: its pass is {glimpse(number)}")

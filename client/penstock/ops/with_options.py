@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from penstock import files
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
+from penstock.extras import needed
 from penstock.graph.node import Node
-from penstock.graph.traversal import rewritten
-from penstock.options import AutotuneOptions, Options
+from penstock.graph.traversal import rewritten, topological_order
+from penstock.options import AutocacheOptions, AutotuneOptions, Options
+from penstock.saved.folder import folder_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +30,17 @@ class WithOptions(Node):
     ram_budget: int | None
     external_state_policy: str | None = field(default=None, compare=False)
     seed: int | None = field(default=None, compare=False)
+    autocache_path: str | None = field(default=None, compare=False)
+    autocache_bytes: int | None = field(default=None, compare=False)
+    autocache_passes: int | None = field(default=None, compare=False)
 
     @property
     def options(self) -> Options:
         """See `Node.options`."""
         auto = AutotuneOptions(self.autotune, self.cpu_budget, self.ram_budget)
         policy, seed = self.external_state_policy, self.seed
-        return Options(self.deterministic, self.threads, auto, policy, seed)
+        kept = AutocacheOptions(self.autocache_path, self.autocache_bytes, self.autocache_passes)
+        return Options(self.deterministic, self.threads, auto, policy, seed, kept)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`. Options are collected before anything is opened."""
@@ -52,10 +59,34 @@ def with_options(node: Node, options: Options) -> Node:
         )
     auto = options.autotune
     rest = (options.threads, auto.enabled, auto.cpu_budget, auto.ram_budget)
+    kept = options.autocache
+    kept_fields = (_autocache_folder(node, kept.path), kept.max_bytes, kept.passes)
     policy = options.external_state_policy
     if options.deterministic is not None:
         node = rewritten(node, lambda stage: _following(stage, options.deterministic))
-    return WithOptions(node, options.deterministic, *rest, policy, options.seed)
+    return WithOptions(node, options.deterministic, *rest, policy, options.seed, *kept_fields)
+
+
+def _autocache_folder(node: Node, path: Any) -> str | None:
+    """Return the folder at *path* for autocache of the pipeline that ends in *node*, if any.
+
+    Raises:
+        DatasetError: when nothing can be kept there.
+    """
+    if path is None:
+        return None
+    if any(stage.on_workers for stage in topological_order(node)):
+        raise DatasetError(NOT_FOR_WORKERS)
+    needed("pyarrow", "Options(autocache=...)")
+    (folder,) = files.names("autocache", "path", path)
+    folder_of("autocache", folder)  # a store that has no atomic creation is an error now
+    return folder
+
+
+NOT_FOR_WORKERS = (
+    "with_options: autocache keeps elements of a pipeline that runs in one process, and workers "
+    "make these: leave it out, and put snapshot(path) before distribute, after the dear operators"
+)
 
 
 def _following(stage: Node, deterministic: bool | None) -> Node:

@@ -12,6 +12,7 @@ from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, options_of
+from penstock.ops.with_options import NOT_FOR_WORKERS
 from penstock.options import ExternalStatePolicy, check_count, check_seconds, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
@@ -212,7 +213,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     def apply(dataset: D, /) -> D:
         if not isinstance(dataset, NestedDataset):
             raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
-        if options_of(dataset.node).external_state_policy == ExternalStatePolicy.FAIL:
+        options = options_of(dataset.node)
+        if options.autocache.path is not None:
+            raise DatasetError(NOT_FOR_WORKERS)
+        if options.external_state_policy == ExternalStatePolicy.FAIL:
             refuse_weak(dataset.node)
         _warn_of_caches(dataset.node)
         remote = RemotePipeline(dataset.node)
