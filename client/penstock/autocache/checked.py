@@ -17,10 +17,12 @@ from penstock.graph.node import Node, function
 from penstock.ops.internal.snapshot_key import key_of
 from penstock.ops.internal.stretch import is_indexed, stretch_of
 from penstock.ops.snapshot import Snapshot
-from penstock.saved.arrow_file import ArrowWriter
+from penstock.protocol.recording import SaveStage
+from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import SaveFolder, folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.layout import SavedLayout
-from penstock.saved.manifest import SavedVersions, SaveStage
+from penstock.saved.manifest import SavedVersions
 
 EACH = 1000
 """One of this number of elements is made again."""
@@ -169,7 +171,7 @@ def _first(running: OpIterator) -> Element | None:
 
 def _bytes(element: Element) -> bytes:
     """Return the bytes of a file that has *element* alone: equal for equal elements."""
-    writer = ArrowWriter(SavedLayout.of(element), None)
+    writer = ChunkWriter(FORMATS["arrow"], SavedLayout.of(element), None)
     writer.add([element], 1 << 62)
     data, _ = writer.finish()
     return bytes(data)

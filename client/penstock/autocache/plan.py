@@ -58,6 +58,8 @@ class Memory:
     """How many elements were made again."""
     differences: int = 0
     """How many of these were not the same."""
+    found: str = ""
+    """The operator after which another process has kept the elements that are read."""
     trouble: str = ""
     """Why nothing is kept; empty if nothing is in the way."""
 
@@ -99,7 +101,8 @@ class Plan:
         if all(known.work for known in self._known):
             return self.way(self.decide()), False
         kept = [number for number in self._allowed() if self._known[number].kept >= 0]
-        if kept:  # made by another process: the last one leaves least to do
+        if kept:  # by another process: the last one leaves least to do
+            memory.found = self._label(kept[-1])
             return self.way(kept[-1]), False
         return plain, self._passes_left > 1 or any(place.visits > 1 for place in self.places)
 
@@ -238,6 +241,8 @@ class Plan:
         """The cuts, as lines of text; one line before they are known."""
         memory = self._memory
         lines = memory.choice.table if memory.choice else (_UNDECIDED,)
+        if memory.found:
+            lines = (f"autocache: reads what another process kept after {memory.found}",)
         if memory.trouble:
             lines = (memory.trouble,)
         if memory.checks:

@@ -19,7 +19,7 @@ from penstock.runtime.interrupts import is_interrupt
 _MOST, _LEAST = 300, 10
 """The most elements that are measured before the first decision, and the fewest."""
 
-_SECONDS = 1.0
+_SECONDS = 0.5
 """After this time, fewer than the most are enough."""
 
 

@@ -10,8 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.saved import arrow_file
+from penstock.saved.chunk_format import ChunkWriter, rows_of
+from penstock.saved.chunks import ChunkContents
 from penstock.saved.folder import SaveFolder, folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.layout import SavedLayout
 
 _TRIALS = ((4 << 10, 4096), (1 << 20, 4), (16 << 20, 1))
@@ -68,20 +70,22 @@ def _trial(folder: SaveFolder, nbytes: int, count: int) -> tuple[float, float]:
     """Return how many seconds *count* elements of *nbytes* take to be written, and read."""
     random = np.random.default_rng(0)
     elements = [random.integers(0, 256, nbytes, np.uint8) for _ in range(count)]
-    name = f"_penstock/trial/{secrets.token_hex(8)}"
+    name, layout = f"trial-{secrets.token_hex(8)}", SavedLayout.of(elements[0])
     began = time.perf_counter()
-    writer = arrow_file.ArrowWriter(SavedLayout.of(elements[0]), "zstd")
+    writer = ChunkWriter(FORMATS["arrow"], layout, "zstd")
     writer.add(elements, 1 << 62)
+    data, contents = writer.finish()
     with folder.writing(name):
-        folder.write(name, writer.finish()[0])
+        folder.write(name, data)
     written = time.perf_counter()
     try:
-        return written - began, min(_read(folder, name, count) for _ in range(_READS))
+        return written - began, min(_read(folder, name, layout, contents) for _ in range(_READS))
     finally:
         folder.delete(name)
 
 
-def _read(folder: SaveFolder, name: str, count: int) -> float:
+def _read(folder: SaveFolder, name: str, layout: SavedLayout, contents: ChunkContents) -> float:
     began = time.perf_counter()
-    arrow_file.elements(folder.read(name) or b"", 0, count)
+    data = folder.read(name) or b""
+    rows_of(FORMATS["arrow"], layout, contents, data, range(contents.count))
     return time.perf_counter() - began
