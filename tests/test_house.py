@@ -58,6 +58,7 @@ TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
     "penstock.analysis.function_scan": "analysis/test_determinism.py",
     "penstock.analysis.name_resolution": "analysis/test_determinism.py",
+    "penstock.autocache.plan": "autocache/test_run.py",
     "penstock.dataset.elementwise": METHODS,
     "penstock.dataset.mixing": "ops/test_mixture.py",
     "penstock.dataset.file_sources": METHODS,

@@ -16,7 +16,7 @@ HYSTERESIS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A place after the operator *label*, and what it costs to keep elements there.
+    """A place after the operator *label*, and the costs of keeping elements there.
 
     *compute* is the time in seconds to make an element up to here, *read* and *write* that to read
     and write it. It has *nbytes*.
@@ -39,7 +39,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen: *chosen* is the number of a cut, or None to keep nothing.
+    """A decision: *chosen* is the number of a cut, or None to keep nothing.
 
     *totals* has the seconds that *passes* passes take with each cut, for one element of the
     pipeline; *computed* is the time if nothing is kept. *refusals* says why a cut is refused.

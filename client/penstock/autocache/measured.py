@@ -1,4 +1,4 @@
-"""What the operators of a run cost: from their times, and from the sizes of some elements."""
+"""Finds the costs of operators in the times of a run, and in the sizes of some elements."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operator does for one element of the pipeline.
+    """The work of an operator for one element of the pipeline.
 
     It takes *seconds* by itself, and makes *count* elements.
     """

@@ -1,4 +1,4 @@
-"""What a process knows of a pipeline with autocache: the costs of its cuts, and the choice."""
+"""Remembers the costs of a pipeline's cuts, and chooses how each pass reads it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DIFFERS = "_penstock/differs"
 
 @dataclass(slots=True)
 class Known:
-    """What is known of one place."""
+    """The measurements of one place."""
 
     work: Work | None = None
     sizes: Sizes = field(default_factory=Sizes)
@@ -43,12 +43,12 @@ class Known:
     kept: int = -1
     """How many elements are in the store; -1: not all of them are there."""
     refusal: str = ""
-    """Why what is kept is no longer used; empty if it may be."""
+    """Why the kept elements are no longer used; empty if they may be."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What is known of a pipeline, in all runs of it in this process."""
+    """The measurements of a pipeline, from all its runs in this process."""
 
     places: tuple[Known, ...]
     begun: int = 0
@@ -65,7 +65,10 @@ class Memory:
 
 
 class Way(NamedTuple):
-    """How a pass reads the pipeline: *graph* is what runs. Of *cut*, it reads what is *kept*."""
+    """How a pass reads the pipeline: it runs *graph*, which has a snapshot at *cut*.
+
+    If *kept*, the snapshot was complete when the pass began.
+    """
 
     graph: Node
     cut: int | None
@@ -211,7 +214,7 @@ class Plan:
     # --- checks ---
 
     def is_refused(self, number: int) -> bool:
-        """Return whether what is kept of cut *number* is not used."""
+        """Return whether the kept elements of cut *number* are not used."""
         return bool(self._known[number].refusal)
 
     def note_check(self, number: int, element: int, *, same: bool) -> None:
