@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.autocache.measured import SizedTimes, Sizes, Step, work_of
+from penstock.autocache.measured import ChainStep, SizedTimes, Sizes, work_of
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.engine.op_times import OpTimeNow
 
-SOURCE = Step(".0.0", ".0.0", alike=False, is_source=True)
-DECODE = Step(".0", ".0", alike=True, is_source=False)
-BATCH = Step("", "", alike=False, is_source=False)
+SOURCE = ChainStep(".0.0", ".0.0", alike=False, is_source=True)
+DECODE = ChainStep(".0", ".0", alike=True, is_source=False)
+BATCH = ChainStep("", "", alike=False, is_source=False)
 CHAIN = [SOURCE, DECODE, BATCH]
 
 

@@ -90,7 +90,7 @@ class _CheckedIterator(OneInputIterator):
         number, self._plain = at
         self._number: int = number
         made = node.upstream.upstream
-        self._again = _Again(made, replace(context, path=f"{context.path}.0.0"))
+        self._again = _Remade(made, replace(context, path=f"{context.path}.0.0"))
         first = context.seed() % min(EACH, count) if count > 0 else 0
         every = range(first, count, EACH)
         if not is_indexed(made):  # any other elements could only be made with all before them
@@ -134,7 +134,7 @@ class _CheckedIterator(OneInputIterator):
         super().close()
 
 
-class _Again:
+class _Remade:
     """Makes elements of *node*: any of them if it is indexed, else one after the other."""
 
     def __init__(self, node: Node, context: Context) -> None:

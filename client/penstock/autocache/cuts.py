@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.analysis.freezing import why_not_stored
-from penstock.autocache.measured import Step
+from penstock.autocache.measured import ChainStep
 from penstock.graph.node import Node
 from penstock.ops.repeat import Repeat
 from penstock.ops.with_options import WithOptions
@@ -20,7 +20,7 @@ class Place:
     """How often a pass reads it."""
     refusal: str
     """Why elements cannot be kept here; empty if they can."""
-    step: Step
+    step: ChainStep
     is_cut: bool
     """Whether it is a cut: after an operator that only passes elements on, it would add nothing."""
     is_kept: bool
@@ -43,7 +43,7 @@ def places_of(root: Node, passes: int) -> tuple[Place, ...]:
         is_source = len(node.inputs) != 1
         is_kept = is_kept or node.op in _KEEPS
         refusal = barrier or (_KEPT if is_kept else why_not_stored(node))
-        step = Step(path, row, node.one_to_one or node.keeps_count, is_source)
+        step = ChainStep(path, row, node.one_to_one or node.keeps_count, is_source)
         places.append(Place(node, visits, refusal, step, node.op != "prefetch", is_kept))
         if is_source:
             return tuple(reversed(places))

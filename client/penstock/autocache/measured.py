@@ -76,7 +76,7 @@ def _sized(method: Callable[[int], Block], sizes: Sizes) -> Callable[[int], Bloc
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """An operator of the chain from the source to the end, which is at *path* in the pipeline."""
 
     path: str
@@ -88,17 +88,17 @@ class Step:
     is_source: bool
     """Whether the work of all operators that it reads counts as its own."""
 
-    def moved(self, cut: str | None) -> Step:
+    def moved(self, cut: str | None) -> ChainStep:
         """Return where it runs if two operators are put in after the one at the path *cut*."""
         if cut is None or not self.path.startswith(cut):
             return self
         row = cut if self.path == cut else self.row
         path, row = (f"{cut}.0.0{each.removeprefix(cut)}" for each in (self.path, row))
-        return Step(path, row, self.alike, self.is_source)
+        return ChainStep(path, row, self.alike, self.is_source)
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperatorWork:
     """The work of an operator for one element of the pipeline.
 
     It takes *seconds* by itself, and makes *count* elements.
@@ -109,8 +109,8 @@ class Work:
 
 
 def work_of(
-    times: Sequence[OpTimeNow], steps: Sequence[Step], elapsed: float
-) -> Mapping[str, Work]:
+    times: Sequence[OpTimeNow], steps: Sequence[ChainStep], elapsed: float
+) -> Mapping[str, OperatorWork]:
     """Return what each of *steps* does, by the path of its row, as far as it made elements.
 
     Calls that ran at the same time count in proportion: all operators together take *elapsed*
@@ -119,7 +119,7 @@ def work_of(
     rows = {row.path: row for row in times}
     worked = sum(row.worked for row in times)
     scale = min(1.0, elapsed / worked) if worked > 0 else 1.0
-    found: dict[str, Work] = {}
+    found: dict[str, OperatorWork] = {}
     count, alike, after = 1.0, True, 0
     for step in reversed(steps):
         row = rows.get(step.row)
@@ -130,6 +130,6 @@ def work_of(
         below = f"{step.path}."
         beside = [one.worked for one in times if step.is_source and one.path.startswith(below)]
         seconds = scale * (row.worked + sum(beside)) / row.elements
-        found[step.row] = Work(count * seconds, count)
+        found[step.row] = OperatorWork(count * seconds, count)
         alike, after = step.alike, row.elements
     return found

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from penstock.autocache.checked import Checked, folder_below, kept_count
 from penstock.autocache.cuts import Place, places_of
 from penstock.autocache.decision import Choice, Cut, choose
-from penstock.autocache.measured import SizedTimes, Sizes, Work, work_of
+from penstock.autocache.measured import OperatorWork, SizedTimes, Sizes, work_of
 from penstock.autocache.store_speed import StoreSpeed, store_speed
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.traversal import options_of, rewritten, structure_of
@@ -33,7 +33,7 @@ _DIFFERS = "_penstock/differs"
 class Known:
     """The measurements of one place."""
 
-    work: Work | None = None
+    work: OperatorWork | None = None
     sizes: Sizes = field(default_factory=Sizes)
     read: float | None = None
     """The seconds to read an element here, as measured; None: not measured."""
@@ -47,7 +47,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Memory:
+class CutMemory:
     """The measurements of a pipeline, from all its runs in this process."""
 
     places: tuple[Known, ...]
@@ -75,7 +75,7 @@ class Way(NamedTuple):
     kept: bool
 
 
-class Plan:
+class CutPlan:
     """How to read the pipeline that ends in *root*."""
 
     def __init__(self, root: Node) -> None:
@@ -256,7 +256,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    plan: Plan
+    plan: CutPlan
     cut: int
 
     @property
@@ -273,17 +273,17 @@ _UNDECIDED = "autocache: nothing is decided yet"
 _NOT_SAME = "an element was another one when it was made again"
 _MOST_KNOWN = 64
 
-_memories: dict[str, Memory] = {}
+_memories: dict[str, CutMemory] = {}
 """By the pipeline's fingerprint and options: a dataset that is built again is the same."""
 
 _keys: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 """The keys of memories, as they were at first: functions may hold state."""
 
 
-def _memory_of(root: Node, places: int) -> Memory:
+def _memory_of(root: Node, places: int) -> CutMemory:
     key = _keys.get(root)
     if key is None:
         key = _keys[root] = f"{fingerprint(root)} {options_of(root).autocache}"
     if key not in _memories and len(_memories) >= _MOST_KNOWN:
         _memories.pop(next(iter(_memories)))
-    return _memories.setdefault(key, Memory(tuple(Known() for _ in range(places))))
+    return _memories.setdefault(key, CutMemory(tuple(Known() for _ in range(places))))

@@ -8,7 +8,7 @@ from operator import length_hint
 from typing import Any, ClassVar
 
 from penstock.autocache.measured import SizedTimes
-from penstock.autocache.plan import Plan, Way
+from penstock.autocache.plan import CutPlan, Way
 from penstock.engine.iterator import ELEMENT_ERRORS, OpIterator, State
 from penstock.errors import PenstockError, StateError
 from penstock.graph.node import Node
@@ -39,7 +39,7 @@ class AutocachedRun(LocalRun):
         super().__init__(node, shape, state, seed)
         self._sized = SizedTimes()
         self.times = self._sized
-        self._plan = Plan(node)
+        self._plan = CutPlan(node)
         self._way = self._way_of(state)
         self._due = False
         """Whether a choice is due in this pass."""
