@@ -96,6 +96,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
             [
                 "AUTOTUNE",
                 "ArraySpec",
+                "AutocacheOptions",
                 "AutotuneOptions",
                 "Dataset",
                 "DatasetSpec",
