@@ -372,7 +372,7 @@ def test_a_saver_whose_files_the_next_one_deleted_says_that_the_next_one_goes_on
 
     def deletes_and_goes_on(*_):
         folder.delete(new_name(1))
-        SavedVersions("save", folder).commit(first.following((), stage=SaveStage.OPEN))
+        SavedVersions("save", folder).commit(late.version.following((), stage=SaveStage.OPEN))
         raise DatasetError("a file is gone")
 
     late._chunk = deletes_and_goes_on
