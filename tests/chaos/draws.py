@@ -174,7 +174,7 @@ def random_saved(seed: int) -> Plan:
     drawn = plain.random_plan(seed)
     if chance.random() < 0.3:
         pipeline = chance.choice(("load", "load-batch", "load-shuffle-batch"))
-        plan = replace(drawn, pipeline=pipeline, passes=1)
+        plan = replace(drawn, pipeline=pipeline, passes=1, deadline=240.0)
         return replace(plan, elements=plain.enough(plan, chance.uniform(2.0, 5.0)))
     order = chance.choice(("split", "split", "any"))
     pipelines = ("range", "range", "batch", "interleave", "lines", "mixture")
@@ -206,7 +206,7 @@ def random_saved(seed: int) -> Plan:
         pipeline=chance.choice(pipelines if order == "split" else (*pipelines, "shuffle")),
         delay=chance.choice((0.001, 0.002, 0.004)),
         pace=chance.choice((0.0, 0.001)),
-        deadline=180.0,
+        deadline=240.0,
         sharing=sharing,
     )
     return replace(plan, elements=plain.enough(plan, chance.uniform(2.0, 5.0)))

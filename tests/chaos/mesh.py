@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from chaos.clock.sitecustomize import DYING
 from chaos.limits import Restore
 from chaos.plan import LEASE, Cached, Kind, Ordered, Plan, Rounds, Saved
 from chaos.processes import TOKEN, Process
@@ -212,7 +213,7 @@ class Mesh:
     def _saving(self, *, follows: bool) -> dict[str, Any]:
         sharing = self.plan.sharing
         assert isinstance(sharing, Saved)
-        return {"follows": follows, "dying": str(self.dying), **asdict(sharing), "payload": 0}
+        return {"follows": follows, **asdict(sharing), "payload": 0}
 
     def _reader(
         self, name: str, script: str, more: dict[str, Any], log: Path, role: Role = Role()
@@ -269,7 +270,7 @@ class Mesh:
 
     @property
     def dying(self) -> Path:
-        """A file that says at which of its writes the next runner is to be killed."""
+        """A file that says at which of its writes the next process that writes is to be killed."""
         return self.greedy.with_name("dying")
 
     def status(self) -> Any:
@@ -424,6 +425,8 @@ class Mesh:
 
     def _env(self) -> dict[str, str]:
         own = {TOKEN: self.token, "PYTHONFAULTHANDLER": "1", "PENSTOCK_LOG": "INFO"}
+        if self.plan.has(Kind.DIE_AT_WRITE):
+            own[DYING] = str(self.dying)
         return own | dict(self.env)
 
 

@@ -1,12 +1,11 @@
-"""A save in a process of its own, or a reader that follows it: each writes down how far it is.
+"""Who asks for a save, in a process of its own, or follows it: each writes down how far it is.
 
-The records are as those of `chaos.trainer`. Of a saver: ``d``: its newest version has so many
-elements; ``x``: the save failed, and is begun again; ``u``: another process continues it; ``l``:
-it was cancelled; ``e``: it is complete. A reader that follows writes ``t`` and ``e``, and from time
-to time its state; when it begins again, it forgets what it took after that.
+The records are as those of `chaos.trainer`. Of who asks: ``d``: the newest version has so many
+elements; ``x``: the save failed, and is begun again; ``l``: it was cancelled; ``e``: it is
+complete. A reader that follows writes ``t`` and ``e``, and from time to time its state; when it
+begins again, it forgets what it took after that.
 
-Commands come on stdin: ``leave``, and of a saver ``die <number> <when>``: to be killed at its
-so many-th call from now on that changes the folder, ``before`` or ``after`` it.
+The command ``leave`` comes on stdin.
 """
 
 import faulthandler
@@ -20,14 +19,8 @@ import numpy as np
 from trainer import Log, commands, upstream  # beside it, as a script
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import (
-    DatasetError,
-    FileChanged,
-    PenstockError,
-    SaveIncomplete,
-    Superseded,
-)
-from penstock.saved import folder
+from penstock.errors import DatasetError, FileChanged, PenstockError, SaveIncomplete
+from penstock.protocol.recording import SaveStage
 from penstock.service import save
 
 AGAIN = 0.3
@@ -35,45 +28,6 @@ AGAIN = 0.3
 
 EACH = 20
 """Elements after which a reader that follows writes its state."""
-
-CHANGES = ("write", "create", "copy", "delete")
-
-
-def dying(order):
-    """Return a function for `map`, in whose process a call of a folder is the last, if ordered."""
-
-    def armed(i):
-        try:
-            with open(order) as file:
-                number, when = file.read().split()
-            os.unlink(order)
-        except (OSError, ValueError):  # there is no order, or another runner was faster
-            return i
-        die_at(int(number), when)
-        return i
-
-    return armed
-
-
-def die_at(number, when):
-    """Have this process be killed at its *number*-th call from now on that changes a folder."""
-    left = [number]
-
-    def killing(method):
-        def call(*arguments):
-            left[0] -= 1
-            if left[0] == 0 and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = method(*arguments)
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        return call
-
-    for kind in (folder._LocalFolder, folder._StoreFolder):
-        for name in CHANGES:
-            setattr(kind, name, killing(getattr(kind, name)))
 
 
 def main(spec):
@@ -85,7 +39,7 @@ def main(spec):
 
 
 def save_all(spec, log):
-    dataset = upstream(spec).map(dying(spec["dying"]))
+    dataset = upstream(spec)
     while True:
         try:
             job = save(
@@ -102,10 +56,6 @@ def save_all(spec, log):
                 log.write("l", [0])
                 return
             job.wait()
-        except Superseded as exc:
-            print(exc, file=sys.stderr)
-            log.write("u", [0])
-            return
         except PenstockError as exc:
             print(f"again: {exc!r}", file=sys.stderr)
             if "is gone" in str(exc):
@@ -120,18 +70,17 @@ def save_all(spec, log):
 def tended(job, log):
     """Write down how far the save is, until it ends; return False when it was cancelled."""
     said = -1
-    while job.is_running:
-        for command in commands():
-            verb, *rest = command.split()
-            if verb == "leave":
-                job.cancel()
-                return job.progress().stage == "complete"
-            die_at(int(rest[0]), rest[1])
-        if (now := job.progress().elements) != said:
-            said = now
-            log.write("d", [now])
-        time.sleep(0.01)
-    return True
+    while True:
+        if any(commands()):
+            job.cancel()
+            return job.manifest().stage is SaveStage.COMPLETE
+        progress = job.progress()
+        if progress.elements != said:
+            said = progress.elements
+            log.write("d", [said])
+        if progress.stage != "open":
+            return True
+        time.sleep(0.05)
 
 
 def follow(spec, log):

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from chaos import limits
-from chaos.acts import Act, Undo, nothing, one
+from chaos.acts import Act, Undo, nothing
 from chaos.mesh import Mesh, Reader
 from chaos.plan import Between, Fault, Kind, Life, Plan, Saved, Whose
 from chaos.proxy import Link
@@ -31,7 +31,11 @@ FOLLOWER = "follower"
 MOST_WRITES = 12
 """A process that is to die at a write dies at one of so many."""
 
-MOST_SAVERS = 3
+MOST_ASKING = 3
+
+MOST_DEATHS = 6
+"""So many processes of a kind die at a write in one life: more without a new version are an error,
+rightly."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +88,18 @@ def place_of(plan: Plan, folder: Path) -> Iterator[Place | None]:
 
 
 class SavesAct(Act):
-    """Savers, of which the newest one commits, and readers that follow."""
+    """Who asks for one save, which goes on when they are gone, and readers that follow."""
 
     def __init__(self, mesh: Mesh, sharing: Saved, place: Place) -> None:
         super().__init__(mesh)
         self._sharing, self._place = sharing, place
         self._away = 0
-        """How many savers are to be back later."""
+        """How many of those who ask are to be back later."""
+        self._died: Counter[Whose] = Counter()
+        """How many processes were told to die at a write."""
 
     def begin(self, life: Life, restore: Path | None) -> None:
-        """Start a saver, and all that follow."""
+        """Start one who asks, and all that follow."""
         self._save()
         for number in range(self._sharing.followers):
             self.mesh.add_follower(f"{FOLLOWER} {number}")
@@ -119,7 +125,7 @@ class SavesAct(Act):
         )
 
     def settle(self) -> None:
-        """Have somebody save, if nobody does and nobody is to be back."""
+        """Have somebody ask, if nobody does and nobody is to be back."""
         if not self._away and not self._is_complete and not self._running:
             self._save()
 
@@ -162,8 +168,8 @@ class SavesAct(Act):
         return True
 
     def _add(self, fault: Fault, reader: Reader | None) -> Undo | None:
-        """Start another saver, which takes over."""
-        if len(self._running) >= MOST_SAVERS or self._is_complete:
+        """Have another one ask for the same save."""
+        if len(self._running) >= MOST_ASKING or self._is_complete:
             return None
         self._save()
         return nothing
@@ -209,17 +215,11 @@ class SavesAct(Act):
 
     def _die_at_write(self, fault: Fault) -> Undo | None:
         number, when = 1 + fault.target % MOST_WRITES, "after" if fault.hours > 0 else "before"
-        if fault.whose is Whose.WORKER:
-            if self.mesh.dying.exists() or self._killed_runners == 2:
-                return None
-            self._killed_runners += 1
-            self.mesh.dying.write_text(f"{number} {when}")
-            return nothing
-        saver = one(fault, [r for r in self._running if r.written and not r.process.stopped])
-        if saver is None:
+        whose = Whose.WORKER if fault.whose is Whose.WORKER else Whose.READER
+        if self.mesh.dying.exists() or self._is_complete or self._died[whose] == MOST_DEATHS:
             return None
-        saver.process.killed = True
-        saver.process.say(f"die {number} {when}")
+        self._died[whose] += 1
+        self.mesh.dying.write_text(f"{number} {when} {whose.value}")
         return nothing
 
 
@@ -267,8 +267,8 @@ def _tidied(path: str) -> Iterator[str]:
 
 
 def told(readers: Iterable[Reader]) -> Counter[str]:
-    """Return what savers were told, and how often."""
-    words = {"x": "saves begun again", "u": "saves taken over", "l": "cancelled or left"}
+    """Return what those who ask were told, and how often."""
+    words = {"x": "saves begun again", "l": "cancelled or left"}
     return Counter(
         words[kind] for reader in readers for kind, _ in reader.records() if kind in words
     )
