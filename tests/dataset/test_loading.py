@@ -1,11 +1,15 @@
 """The arguments of `Dataset.load`; what it reads is in tests/ops/test_load.py."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from penstock.analysis.array_spec import ArraySpec
 from penstock.dataset.dataset import Dataset
+from penstock.dataset.loading import check_repair
 from penstock.errors import DatasetError
+from penstock.saved.folder import folder_of
+from penstock.saved.manifest import SavedVersions
 
 pytest.importorskip("pyarrow")
 
@@ -63,8 +67,21 @@ def test_a_reader_function_must_return_a_dataset_of_one_version(path):
     Dataset.range(9).save(path)
     with pytest.raises(DatasetError, match=r"reader_func must return a Dataset, not \[\]"):
         Dataset.load(path, reader_func=lambda chunks: [])
-    with pytest.raises(DatasetError, match="at= and reader_func= are of one version"):
+    with pytest.raises(DatasetError, match="at=, reader_func= and repair= are of one"):
         Dataset.load(path, reader_func=lambda chunks: chunks, wait=True)
+
+
+def test_only_the_dataset_that_was_saved_in_order_can_repair(path):
+    rows = Dataset.range(9).map(lambda x: x + 1)
+    rows.save(path)
+    with pytest.raises(DatasetError, match="repair must be the Dataset that was saved, not 3"):
+        Dataset.load(path, repair=3)
+    with pytest.raises(DatasetError, match="repair is not the dataset that was saved: the operat"):
+        Dataset.load(path, repair=rows.take(3))
+    manifest = SavedVersions("test", folder_of("test", str(path))).latest().manifest
+    options = msgspec.structs.replace(manifest.options, order="any")
+    with pytest.raises(DatasetError, match='that was not saved with order="any"'):
+        check_repair(msgspec.structs.replace(manifest, options=options), rows)
 
 
 def test_a_folder_of_tensorflow_is_named(path):

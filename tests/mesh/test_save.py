@@ -257,3 +257,16 @@ def test_workers_do_not_write_what_workers_already_make(cluster, tmp_path):
     far.save(tmp_path / "saved")
 
     assert sorted(map(int, Dataset.load(tmp_path / "saved"))) == list(range(9))
+
+
+def test_workers_make_damaged_chunks_again_that_other_workers_saved(cluster, tmp_path):
+    rows, path = Dataset.range(COUNT).map(element), tmp_path / "saved"
+    save(rows, path, cluster.target, chunk_bytes=20_000).wait(120)
+    for file in sorted((path / "data").iterdir())[::2]:
+        file.write_bytes(b"short")
+
+    repaired = Dataset.load(path, repair=rows)
+    far = repaired.distribute("distributed_epoch", cluster.target)
+    assert sorted(int(e["x"]) for e in far) == list(range(COUNT))
+    with pytest.raises(TransformError, match="bytes instead of .*; give load repair="):
+        list(Dataset.load(path).distribute("distributed_epoch", cluster.target))

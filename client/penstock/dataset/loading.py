@@ -22,6 +22,7 @@ from penstock.saved.chunk_reader import version_of
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import Manifest, SavedVersion, SavedVersions
+from penstock.serialization.fingerprint import explain_difference
 
 
 def found_version(path: str, at: int | None) -> SavedVersion | None:
@@ -81,6 +82,24 @@ def check_wanted(path: str, manifest: Manifest, spec: Spec, compression: Any) ->
         )
 
 
+def check_repair(manifest: Manifest, repair: Any) -> None:
+    """Check that *repair* is the dataset that was saved with *manifest*.
+
+    Raises:
+        DatasetError: saying how it differs, or why nothing can be repaired.
+    """
+    if not isinstance(repair, DatasetBase):
+        raise DatasetError(f"load: repair must be the Dataset that was saved, not {repair!r:.60}")
+    if difference := explain_difference(manifest, repair.node):
+        raise DatasetError(f"load: repair is not the dataset that was saved: {difference}")
+    if manifest.options.order != "split" or manifest.stage is not SaveStage.COMPLETE:
+        raise DatasetError(
+            "load: only a complete dataset can be repaired that was not saved with "
+            'order="any", because of others nobody knows which elements a chunk has: leave out '
+            "repair="
+        )
+
+
 def _spec(kind: Alike) -> ArraySpec:
     match kind:
         case Scalars():
@@ -104,6 +123,7 @@ def loaded(
     path: str,
     found: SavedVersion | None,
     reader_func: Callable[[Any], Any] | None,
+    repair: DatasetBase | None,
     *,
     at_newest: bool,
 ) -> Node:
@@ -112,7 +132,7 @@ def loaded(
     Raises:
         MissingFile: when there is no version.
         SaveIncomplete: when the newest version is not the last one of its save.
-        DatasetError: when *reader_func* returns no dataset.
+        DatasetError: when *reader_func* returns no dataset, or *repair* is another one.
     """
     if found is None:
         raise MissingFile(
@@ -121,13 +141,15 @@ def loaded(
         )
     if at_newest:
         _check_complete(path, found)
+    if repair is not None:
+        check_repair(found.manifest, repair)
     now = found.manifest
     if reader_func is None:
         if now.pieces:  # later versions have their elements in other files
             return Follow(path, None, now.elements, now.save_id)
         names = map(folder_of("load", path).file, found.names)
-        return Load(tuple(names), path, now.version, now.save_id)
-    chunks = Map(Range(0, len(found.contents), 1), _Chunk(path, now.version, now.save_id))
+        return Load(tuple(names), path, now.version, now.save_id, repair=repair)
+    chunks = Map(Range(0, len(found.contents), 1), _Chunk(path, now.version, now.save_id, repair))
     made = reader_func(DatasetBase.concrete(chunks))
     if not isinstance(made, DatasetBase):
         raise DatasetError(
@@ -144,12 +166,14 @@ class _Chunk:
     path: str
     version: int
     save_id: str
+    repair: DatasetBase | None
 
     def __call__(self, number: Any) -> DatasetBase:
         """Return the elements of chunk *number*."""
         name = version_of(self.path, self.version, self.save_id).name(int(number))
         files = (folder_of("load", self.path).file(name),)
-        return DatasetBase.concrete(Load(files, self.path, self.version, self.save_id))
+        node = Load(files, self.path, self.version, self.save_id, repair=self.repair)
+        return DatasetBase.concrete(node)
 
 
 def _check_complete(folder: str, found: SavedVersion) -> None:

@@ -77,6 +77,7 @@ class Saving(DatasetBase):
         wait: bool = False,
         timeout: float | None = None,
         at: int | None = None,
+        repair: DatasetBase | None = None,
     ) -> Self:
         """Return a dataset of the elements that `save` wrote into a folder.
 
@@ -96,17 +97,21 @@ class Saving(DatasetBase):
                 *element_spec* and *compression* are not compared.
             timeout: with *wait*, for how many seconds nothing new may be written; None is for ever.
             at: the number of a version, to read what it has; by default the newest.
+            repair: the dataset that was saved. A chunk whose file is damaged is then made again, in
+                the process that reads it; the file stays as it is.
 
         Raises:
             DatasetError: when an argument or the manifest is malformed, the elements differ from
-                *element_spec* or the files from *compression*, or TensorFlow wrote the folder.
+                *element_spec* or the files from *compression*, *repair* is another dataset than
+                was saved, or TensorFlow wrote the folder.
             MissingFile: when the folder holds no saved dataset, or not the version *at*, or when
                 another dataset replaced that version.
             SaveIncomplete: without *wait* and *at*, when the save has not ended. With *wait*,
                 during reading, when it failed or was cancelled; the message has its error.
             WaitedTooLong: during reading, after *timeout*.
             FileChanged: when another dataset replaced this one.
-            TransformError: during reading, in the place of elements that are damaged.
+            TransformError: during reading, in the place of elements that are damaged and that
+                *repair* cannot make again.
 
         >>> Dataset.range(5).save("saved")
         >>> list(Dataset.load("saved").global_shuffle(seed=1).batch(5))
@@ -116,10 +121,10 @@ class Saving(DatasetBase):
         """
         needed("pyarrow", "Dataset.load")
         (folder,) = _folder("load", path)
-        if wait and (at is not None or reader_func is not None):
+        if wait and any(each is not None for each in (at, reader_func, repair)):
             raise DatasetError(
-                "load: wait=True follows new versions in their order; at= and reader_func= are of "
-                "one version: leave them out, or wait"
+                "load: wait=True follows new versions in their order; at=, reader_func= and "
+                "repair= are of one version: leave them out, or wait"
             )
         found = found_version(folder, None if at is None else check_count("load", "at", at))
         if found is not None:
@@ -127,7 +132,7 @@ class Saving(DatasetBase):
         if wait:
             limit = None if timeout is None else check_seconds("load", "timeout", timeout)
             return cls(Follow(folder, limit))
-        return cls(loaded(folder, found, reader_func, at_newest=at is None))
+        return cls(loaded(folder, found, reader_func, repair, at_newest=at is None))
 
 
 def options_of_save(

@@ -18,7 +18,8 @@ from penstock.engine.iterator import OpIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import MissingFile
 from penstock.file_parts import FilePart
-from penstock.graph.node import UNKNOWN
+from penstock.graph.node import UNKNOWN, function
+from penstock.graph.traversal import DatasetBase
 from penstock.ops.internal.arrow_blocks import by_group
 from penstock.ops.internal.file_parts import (
     START,
@@ -27,19 +28,24 @@ from penstock.ops.internal.file_parts import (
     PartReader,
     Place,
 )
-from penstock.saved.chunk_reader import ChunkFile, DamagedError, check_same, version_of
+from penstock.ops.internal.made_again import chunk_made_again
+from penstock.saved.chunk_reader import ChunkFile, check_same, version_of
 from penstock.saved.chunks import ChunkContents
 from penstock.saved.manifest import SavedVersion
 
 
 @dataclass(frozen=True, eq=False)
 class Load(NamedFiles):
-    """The elements of *version* of the saved dataset at *path*; *files* are its chunks."""
+    """The elements of *version* of the saved dataset at *path*; *files* are its chunks.
+
+    *repair* is the dataset that was saved: it makes damaged chunks again.
+    """
 
     op: ClassVar[str] = "load"
     path: str
     version: int
     save_id: str
+    repair: DatasetBase | None = function(default=None, compare=False, kw_only=True)
 
     @property
     def cardinality(self) -> int:
@@ -71,18 +77,20 @@ class Load(NamedFiles):
 
     def open_part(self, part: FilePart, place: Place) -> PartReader:
         """See `FileSource.open_part`."""
-        contents = self._contents(part)
+        contents, remake = self._contents(part), None
+        if self.repair is not None:
+            remake = partial(chunk_made_again, self.repair.node, self._version, number_of(part))
         try:
-            return ChunkReader(ChunkFile(part, contents, self._version), part, contents, place)
+            file = ChunkFile(part, contents, self._version, remake)
+            return ChunkReader(file, part, contents, place)
         except FileNotFoundError:
             check_same(self.path, self.save_id)
             raise
 
     def _contents(self, part: FilePart) -> ChunkContents:
         name = part.name.rpartition("/")[2]
-        number, _, is_chunk = name.partition("-")
-        if is_chunk:
-            return self._version.chunks[int(number)]
+        if "-" in name:
+            return self._version.chunks[number_of(part)]
         pieces = self._version.manifest.pieces
         return next(one.contents for one in pieces if one.name.endswith(f"/{name}"))
 
@@ -91,23 +99,27 @@ class Load(NamedFiles):
         return version_of(self.path, self.version, self.save_id)
 
 
+def number_of(part: FilePart) -> int:
+    """Return the number of the chunk whose file *part* is of."""
+    return int(part.name.rpartition("/")[2].partition("-")[0])
+
+
 class ChunkReader(PartReader):
     """Reads the elements of those groups of a chunk that begin in a part of its file."""
 
     def __init__(
         self, file: ChunkFile, part: FilePart, contents: ChunkContents, place: Place
     ) -> None:
-        if part.stop is not None and part.size != contents.nbytes:
-            file.close()
-            raise DamagedError(
-                f"the file has {part.size:,} bytes instead of {contents.nbytes:,}; save the "
-                "dataset again with overwrite=True"
-            )
         self._file, self._name = file, part.name
         self._groups = [
             number
             for number, group in enumerate(contents.groups)
-            if group.count and (part.stop is None or part.start <= group.start < part.stop)
+            if group.count
+            and (
+                part.stop is None
+                or part.start <= group.start < part.stop
+                or part.stop == part.size <= group.start  # the file is shorter than it was
+            )
         ]
         self._group, self._row = place
         if place == START and self._groups:

@@ -6,7 +6,7 @@ time that they are fetched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from penstock.saved.chunks import ChunkContents, Group, checksum
 from penstock.saved.folder import folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions
+from penstock.storage.counts import count
 from penstock.stored_file import CHUNK
 
 
@@ -65,13 +66,24 @@ class DamagedError(ValueError):
 
 
 class ChunkFile:
-    """An open chunk of *version* that has *contents*."""
+    """An open chunk of *version* that has *contents*.
 
-    def __init__(self, part: FilePart, contents: ChunkContents, version: SavedVersion) -> None:
+    If its file is damaged, *remake* returns the bytes that it should have.
+    """
+
+    def __init__(
+        self,
+        part: FilePart,
+        contents: ChunkContents,
+        version: SavedVersion,
+        remake: Callable[[], Any] | None = None,
+    ) -> None:
         self._pa = needed("pyarrow", "Dataset.load")
-        self._part, self._groups = part, contents.groups
+        self._part, self._groups, self._remake = part, contents.groups, remake
         self._known = _known(part)
         self._file = self._opened()
+        if part.stop is not None and part.size != contents.nbytes:
+            self._replace(f"the file has {part.size:,} bytes instead of {contents.nbytes:,}")
         layout = SavedLayout.from_text(version.manifest.layout)
         about = (
             self._bytes(self._groups[-1]) if self._groups and not self._groups[-1].count else b""
@@ -100,11 +112,31 @@ class ChunkFile:
             self._file = self._opened()
             data = self._read(group)
         if data is None:
-            raise DamagedError(
+            self._replace(
                 f"bytes {group.start:,} to {group.start + group.nbytes:,} are damaged: their "
-                "checksum is not that of the manifest; save the dataset again with overwrite=True"
+                "checksum is not that of the manifest"
             )
+            data = self._read(group)
         return data
+
+    def _replace(self, why: str) -> None:
+        """Continue with bytes that are made again.
+
+        Raises:
+            DamagedError: saying *why*, when nothing can make them again.
+        """
+        count(damaged=1)
+        self._file.close()
+        if self._remake is None:
+            raise DamagedError(
+                f"{why}; give load repair= the pipeline that made it, or save the dataset again "
+                "with overwrite=True"
+            )
+        try:
+            self._file = self._pa.BufferReader(self._remake())
+        except DamagedError as exc:
+            raise DamagedError(f"{why}, and {exc}; save it again with overwrite=True") from exc
+        self._known = set()  # what was compared there was the file
 
     def _read(self, group: Group) -> Any:
         """Return the bytes of *group*; None if their checksum is not that of the manifest."""

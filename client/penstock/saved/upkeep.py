@@ -132,18 +132,19 @@ def lost(folder: SaveFolder, version: SavedVersion) -> list[str]:
     return [name for name in missing if folder.read(name) is None]  # a listing may lag behind
 
 
-def damage(folder: SaveFolder, version: SavedVersion) -> Iterator[str]:
-    """Yield a sentence for each chunk of *version* whose file is not as it was written."""
-    for name, contents in zip(map(folder.file, version.names), version.contents, strict=True):
+def damage(folder: SaveFolder, version: SavedVersion) -> Iterator[tuple[int, str]]:
+    """Yield the number of each chunk whose file is not as it was written, and what is wrong."""
+    names = map(folder.file, version.names)
+    for number, (name, contents) in enumerate(zip(names, version.contents, strict=True)):
         try:
             with stored_file.open_file(name, _AT_ONCE) as file:
                 nbytes, crc = 0, 0
                 while data := file.read(_AT_ONCE):
                     nbytes, crc = nbytes + len(data), int(google_crc32c.extend(crc, data))
         except OSError as exc:
-            yield f"{name} cannot be read: {exc}"
+            yield number, f"{name} cannot be read: {exc}"
             continue
         if nbytes != contents.nbytes:
-            yield f"{name} has {nbytes:,} bytes instead of {contents.nbytes:,}"
+            yield number, f"{name} has {nbytes:,} bytes instead of {contents.nbytes:,}"
         elif crc != contents.crc32c:
-            yield f"{name} is damaged: its checksum is not that of the manifest"
+            yield number, f"{name} is damaged: its checksum is not that of the manifest"

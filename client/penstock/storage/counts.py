@@ -8,7 +8,7 @@ from dataclasses import asdict, astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class StorageCounts:
-    """Counts of requests for bytes of remote files."""
+    """Counts of requests for bytes of remote files, and of damage in saved datasets."""
 
     requests: int = 0
     nbytes: int = 0
@@ -24,6 +24,10 @@ class StorageCounts:
     cache_hits: int = 0
     cache_misses: int = 0
     cache_evictions: int = 0
+    damaged: int = 0
+    """Pieces of saved datasets that did not have their checksum, also when read again."""
+    remade: int = 0
+    """Files of saved datasets that were made again by their pipeline."""
 
     def minus(self, other: StorageCounts) -> StorageCounts:
         """Return the differences."""

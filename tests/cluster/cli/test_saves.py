@@ -1,5 +1,6 @@
 """`penstock saves`: shows, checks and tidies saved datasets."""
 
+import importlib
 import json
 from functools import partial
 
@@ -64,6 +65,30 @@ def test_damaged_and_missing_chunks_are_named(saved, saves):
     assert f"{chunks[1]} has 5 bytes instead of" in err
     assert f"{chunks[2]} cannot be read" in err
     assert f"3 of {count} chunks" in err
+
+
+def test_damaged_and_missing_chunks_are_made_again(tmp_path, saves, monkeypatch):
+    (tmp_path / "input_of_test.py").write_text(
+        "from penstock import Dataset\n"
+        "rows = Dataset.range(1000).map(lambda x: {'x': x, 'name': str(x)})\n"
+        "others = rows.take(500)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows = importlib.import_module("input_of_test").rows
+    saved = tmp_path / "saved"
+    rows.save(saved, chunk_bytes=4000)
+    before = {file: file.read_bytes() for file in (saved / "data").iterdir()}
+    first, second, third = sorted(before)[:3]
+    first.write_bytes(before[first][:-1] + b"x")
+    second.write_bytes(b"short")
+    third.unlink()
+
+    assert "operators differ" in saves("verify", saved, "--repair", "input_of_test:others")[2]
+    code, out, err = saves("verify", saved, "--repair", "input_of_test:rows")
+
+    assert (code, out.splitlines()[0]) == (0, "3 chunks were made again")
+    assert f"{second} has 5 bytes instead of" in err
+    assert {file: file.read_bytes() for file in (saved / "data").iterdir()} == before
 
 
 def test_what_a_process_that_died_left_is_deleted(saved, saves):

@@ -9,13 +9,18 @@ import typer
 from rich.table import Table
 
 from penstock import files
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.loading import check_repair
 from penstock.errors import MissingFile
+from penstock.ops.internal.made_again import chunk_made_again
 from penstock.protocol.recording import SaveStage
+from penstock.saved.chunk_reader import DamagedError
 from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.saved.upkeep import damage, datasets_below, leftovers, remove, too_many
 from penstock_cluster.cli.client import errors, explained, screen
+from penstock_cluster.cli.named_dataset import named_dataset
 
 app = typer.Typer(
     name="saves",
@@ -64,17 +69,49 @@ def show(
 
 @app.command()
 @explained
-def verify(path: SavedPath, at: At = None) -> None:
-    """Read all chunks and compare their checksums; exit with 1 if one is damaged."""
+def verify(
+    path: SavedPath,
+    at: At = None,
+    repair: Annotated[
+        str | None,
+        typer.Option(
+            help="make damaged chunks again with the dataset that was saved", metavar="MODULE:NAME"
+        ),
+    ] = None,
+) -> None:
+    """Read all chunks and compare their checksums; exit with 1 if one stays damaged."""
     folder, found = _found(path, at)
-    count = 0
-    for sentence in damage(folder, found):
+    dataset = None
+    if repair is not None:
+        dataset = named_dataset(repair)
+        check_repair(found.manifest, dataset)
+    count = mended = 0
+    for number, sentence in damage(folder, found):
         count += 1
         errors.print(sentence, soft_wrap=True)
-    if count:
-        errors.print(f"{count} of {len(found.chunks):,} chunks are not as they were written")
+        if dataset is not None:
+            mended += _mend(folder, found, number, dataset)
+    if mended:
+        screen.print(f"{mended} chunks were made again")
+    if count > mended:
+        errors.print(
+            f"{count - mended} of {len(found.chunks):,} chunks are not as they were written"
+        )
         raise typer.Exit(1)
     screen.print(f"all {len(found.chunks):,} chunks are as they were written")
+
+
+def _mend(folder: SaveFolder, version: SavedVersion, number: int, dataset: Dataset) -> bool:
+    """Write chunk *number* again; return whether that was possible."""
+    try:
+        data = chunk_made_again(dataset.node, version, number)
+    except DamagedError as exc:
+        errors.print(str(exc), soft_wrap=True)
+        return False
+    name = version.name(number)
+    with folder.writing(name):
+        folder.write(name, data)
+    return True
 
 
 @app.command()

@@ -51,6 +51,8 @@ OF_STORAGE: tuple[tuple[str, str, str], ...] = (
     ("slow_downs", "storage_slow_downs", "Answers of stores that asked for fewer requests"),
     ("hedges", "storage_hedges", "Second requests, sent because the first one was late"),
     ("hedges_won", "storage_hedges_won", "Second requests that answered first"),
+    ("damaged", "storage_damaged", "Pieces of saved datasets with another checksum than written"),
+    ("remade", "storage_remade", "Files of saved datasets that their pipeline made again"),
     ("wait_seconds", "storage_wait_seconds", "Time that runners waited for remote files"),
 )
 """Fields of `StorageCounts`, and their metrics."""
