@@ -6,7 +6,7 @@ State: see `penstock.ops.internal.file_parts`; a place is a group of a chunk and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from penstock.engine.iterator import OpIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import MissingFile
 from penstock.file_parts import FilePart
-from penstock.graph.node import UNKNOWN, function
+from penstock.graph.node import ADDED, UNKNOWN
 from penstock.graph.traversal import DatasetBase
 from penstock.ops.internal.arrow_blocks import by_group
 from penstock.ops.internal.file_parts import (
@@ -45,7 +45,9 @@ class Load(NamedFiles):
     path: str
     version: int
     save_id: str
-    repair: DatasetBase | None = function(default=None, compare=False, kw_only=True)
+    repair: DatasetBase | None = field(
+        default=None, kw_only=True, metadata={"kind": "function"} | ADDED
+    )
 
     @property
     def cardinality(self) -> int:
