@@ -106,6 +106,12 @@ class Versions:
         if latest.manifest.stage is not SaveStage.COMPLETE:
             raise LawBroken(f"the last save is {latest.manifest.stage}")
 
+    def check_bounds(self, counts: list[int]) -> None:
+        """Check that the chunks of the newest version end where their elements say."""
+        assert self.latest is not None
+        if (found := [chunk.count for chunk in self.latest.chunks]) != counts:
+            raise LawBroken(f"chunks have {found} elements, and not {counts}")
+
     def check_chunks(self) -> None:
         """Check that all chunks of the newest version are there."""
         latest = self.latest
@@ -133,3 +139,21 @@ class Versions:
             for file in (self._path / under).iterdir()
         }
         return found - names
+
+
+def counts_of_chunks(splits: list[int], chunk_bytes: int) -> list[int]:
+    """Return how many elements of 8 bytes each chunk has, of splits of so many elements."""
+    full, least = -(-chunk_bytes // 8), chunk_bytes / 64
+    counts: list[int] = []
+    short = 0
+    for split in splits:
+        for count in [*[full] * (split // full), split % full]:
+            if count >= least:
+                counts += [short, count] if short else [count]
+                short = 0
+            elif short + count >= least:
+                counts.append(short + count)
+                short = 0
+            else:
+                short += count
+    return [*counts, short] if short else counts

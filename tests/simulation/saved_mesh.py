@@ -40,7 +40,7 @@ from penstock.saved.recording import Recording
 from penstock.saved.upkeep import leftovers
 from simulation import storm
 from simulation.saved_job import ModelReceipts
-from simulation.saved_laws import Versions
+from simulation.saved_laws import Versions, counts_of_chunks
 from simulation.saved_stage import Killed, Program, Stage, StageClock, StageSecrets, Weather
 from simulation.saved_store import StageFolder, StageOs, StageStore, stage_path
 from simulation.world import LawBroken
@@ -375,6 +375,9 @@ class SavedMesh:
         self.versions.look()
         self.versions.check_whole()
         self.versions.check_chunks()
+        if self.plan.order == "split":
+            sizes = [stop - start for start, stop in self.plan.parts]
+            self.versions.check_bounds(counts_of_chunks(sizes, self.plan.chunk_bytes))
         latest, its = self.versions.latest, folder.folder_of("law", str(self.path))
         assert latest is not None
         if late := [name for name in self.versions.leftovers() if not self._may_stay(name)]:

@@ -58,6 +58,25 @@ def only_taken_rows_count(stack: ExitStack) -> None:
     put(stack, RowRun, "is_whole", property(lambda run: bool(run.told)))
 
 
+@RULES.add("The elements alone decide where a chunk ends, and neither time nor crashes.")
+def elements_end_chunks(stack: ExitStack) -> None:
+    def finished(self, pieces, *, is_over):
+        return [[piece] for piece in pieces], ()
+
+    put(stack, Recording, "_finished", finished)
+
+
+@RULES.add("A worker that goes on within a chunk knows how large it is.")
+def bytes_of_a_chunk_go_on(stack: ExitStack) -> None:
+    real = _WritingIterator.mark
+
+    def mark(self):
+        at = real(self)
+        return lambda back: [at(back)[0], min(0, at(back)[1] or 0)]
+
+    put(stack, _WritingIterator, "mark", mark)
+
+
 @RULES.add("A complete save stays complete, even if a file that it does not need stays.")
 def files_that_stay_fail_nothing(stack: ExitStack) -> None:
     def delete(self, names):
