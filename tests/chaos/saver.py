@@ -19,12 +19,21 @@ import numpy as np
 from trainer import Log, commands, upstream  # beside it, as a script
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError, FileChanged, PenstockError, SaveIncomplete
+from penstock.errors import (
+    DatasetError,
+    FileChanged,
+    PenstockError,
+    SaveIncomplete,
+    WaitedTooLong,
+)
 from penstock.protocol.recording import SaveStage
 from penstock.service import save
 
 AGAIN = 0.3
 """Seconds after which a save that failed is begun again."""
+
+PATIENCE = 2.0
+"""Seconds after which one who follows looks for commands, and follows again."""
 
 EACH = 20
 """Elements after which a reader that follows writes its state."""
@@ -61,7 +70,9 @@ def save_all(spec, log):
             if "is gone" in str(exc):
                 raise
             log.write("x", [0])
-            time.sleep(AGAIN)
+            if any(commands(AGAIN)):
+                log.write("l", [0])
+                return
             continue
         log.write_all([("d", job.progress().elements), ("e", 0)])
         return
@@ -90,19 +101,20 @@ def follow(spec, log):
             state, count = json.load(file)
     os.truncate(log.path, count * 12)
     while True:
-        it = Dataset.load(spec["saved"], wait=True).iterator(state)
+        it = Dataset.load(spec["saved"], wait=True, timeout=PATIENCE).iterator(state)
         try:
             with it:
                 over = read_on(it, spec, log, count)
         except FileChanged:
             raise
-        except (SaveIncomplete, DatasetError) as exc:
+        except (SaveIncomplete, DatasetError, WaitedTooLong) as exc:
             print(f"again: {exc!r}", file=sys.stderr)
             with open(spec["state"]) as file:
                 state, count = json.load(file)
             os.truncate(log.path, count * 12)
-            time.sleep(AGAIN)
-            continue
+            if not any(commands(AGAIN)):
+                continue
+            over = False
         log.write("e" if over else "l", [0])
         return
 
