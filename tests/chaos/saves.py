@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -64,7 +65,10 @@ class Place:
         """Return a local path with all files, as they are; *folder* is for copies."""
         if self.bucket is None:
             return self.path
-        for name, data in self.bucket.objects.items():
+        with self.bucket.lock:
+            objects = dict(self.bucket.objects)
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, data in objects.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
