@@ -10,7 +10,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.local_save import begun
 from penstock.dataset.saving import job_of, options_of_save
-from penstock.errors import DatasetError, Superseded, TransformError
+from penstock.errors import DatasetError, ElementError, Superseded, TransformError
 from penstock.protocol.recording import SaveStage
 from penstock.saved import folder as folders
 from penstock.saved.chunk_format import ChunkWriter
@@ -298,9 +298,27 @@ def test_elements_of_two_chunks_that_differ_are_named_by_their_column(tmp_path):
     flag.touch()
 
     with pytest.raises(
-        DatasetError, match="x is scalars <i8 in one and scalars <f8 in the other; map all"
+        DatasetError,
+        match="element 50 is not like those before it: x is scalars <f8, and was scalars <i8; map",
     ):
         dataset.save(tmp_path / "saved", chunk_bytes=80)
+
+
+def test_an_element_unlike_those_before_it_is_named_by_its_number(tmp_path):
+    flag = tmp_path / "mended"
+
+    def changes(x):
+        if x == 20 and not flag.exists():
+            raise ValueError("no twenty")
+        return x if x < 33 else str(x)
+
+    dataset = Dataset.range(100).map(changes)
+    with pytest.raises(TransformError, match="no twenty"):
+        dataset.save(tmp_path / "saved", chunk_bytes=200)
+    flag.touch()
+
+    with pytest.raises(ElementError, match="save: element 33: str is not like the elements before"):
+        dataset.save(tmp_path / "saved", chunk_bytes=200)
 
 
 def test_a_complete_save_whose_leftover_files_cannot_be_deleted_is_complete(

@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.element import Element
 from penstock.engine.rows import Block
-from penstock.errors import DatasetError, Superseded, describe
+from penstock.errors import DatasetError, ElementError, Superseded, describe
 from penstock.frames.columns import Alike
 from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_format import ChunkWriter, rows_of
@@ -78,8 +78,11 @@ class Recording:
         """The last one that is committed."""
         self._folder, self._clock = folder, clock
         self._versions = SavedVersions("save", folder)
-        ordered = version.manifest.options.order == "split"
-        self._taken = TakenRows(ordered=ordered, going_on=position_of(version).going_on)
+        going_on = position_of(version).going_on
+        self._ordered = version.manifest.options.order == "split"
+        self._taken = TakenRows(ordered=self._ordered, going_on=going_on)
+        self._count = version.manifest.elements + sum(run.stop - run.start for run in going_on)
+        """How many receipts were taken, of all elements."""
         self._began = self._committed = clock()
         self._spent = 0.0
         """Seconds that commits have taken."""
@@ -93,7 +96,7 @@ class Recording:
         """
         try:
             # A call that cancels may come before there are receipts that it could close.
-            while not is_cancelled() and len(block := receipts.block()):
+            while not is_cancelled() and len(block := self._next(receipts)):
                 for run in runs_of(block):
                     self._taken.take(run)
                 if self._taken.has_ended and self._is_due():
@@ -106,6 +109,17 @@ class Recording:
                 raise
         if is_cancelled() and self.version.manifest.stage is not SaveStage.COMPLETE:
             self._add((), stage=SaveStage.CANCELLED)
+
+    def _next(self, receipts: Receipts) -> Block:
+        """Return the next block of receipts; the error of an element says its number."""
+        try:
+            block = receipts.block()
+        except ElementError as exc:
+            if not self._ordered:
+                raise
+            raise type(exc)(f"save: element {self._count:,}: {exc}") from exc
+        self._count += len(block)
+        return block
 
     def _complete(self, receipts: Receipts) -> None:
         with self._folder.reading("save", DATA):
@@ -135,7 +149,10 @@ class Recording:
         for run in runs:
             piece, its = self._piece(run)
             if layout and its != layout:
-                raise DatasetError(_unlike(layout, its))
+                old = len(self.version.manifest.pieces)
+                before = sum(one.contents.count for one in pieces[old:])
+                number = self.version.manifest.elements + before
+                raise DatasetError(_unlike(layout, its, number))
             layout = its
             pieces.append(piece)
         done, left = self._finished(pieces, is_over=stage is SaveStage.COMPLETE)
@@ -252,15 +269,13 @@ class Recording:
                 log.warning("save: %s could not be deleted: %s", self._folder.file(name), exc)
 
 
-def _unlike(layout: str, other: str) -> str:
+def _unlike(layout: str, other: str, number: int) -> str:
     first, second = (SavedLayout.from_text(text) for text in (layout, other))
     kinds = zip(first.names, first.kinds, second.kinds, strict=False)
-    differ = [
-        f"{name} is {_told(a)} in one and {_told(b)} in the other" for name, a, b in kinds if a != b
-    ]
+    differ = [f"{name} is {_told(b)}, and was {_told(a)}" for name, a, b in kinds if a != b]
     return (
-        "save: elements of two chunks are not alike: "
-        + (differ[0] if differ else "they have other structures")
+        f"save: element {number:,} is not like those before it: "
+        + (differ[0] if differ else "it has another structure")
         + "; map all elements to one structure and dtype"
     )
 

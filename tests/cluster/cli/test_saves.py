@@ -165,6 +165,22 @@ def test_the_oldest_caches_are_removed_until_the_others_fit(caches, saves):
     assert [len(Dataset.load(caches / name)) for name in ("middle", "new", "save")] == [1000] * 3
 
 
+def test_a_snapshot_that_was_removed_is_made_again(tmp_path, saves, an_hour_later):
+    dataset = Dataset.range(1000).map(lambda x: x + 1).snapshot(tmp_path / "snapshots")
+    assert list(dataset) == list(range(1, 1001))
+    elements = iter(dataset)
+    first = [next(elements) for _ in range(10)]
+
+    saves("gc", tmp_path, "--max-bytes", 0)
+    an_hour_later()
+    assert "1 files deleted" not in saves("gc", tmp_path)[1]
+    assert not list(tmp_path.rglob("*.arrow"))
+
+    assert [*first, *elements] == list(range(1, 1001))
+    assert list(dataset) == list(range(1, 1001))
+    assert list(tmp_path.rglob("*.arrow"))
+
+
 def test_folders_that_are_no_complete_dataset_are_errors(tmp_path, saves):
     assert "holds no saved dataset" in saves("show", tmp_path)[2]
     assert "holds no saved dataset" in saves("gc", tmp_path)[2]
