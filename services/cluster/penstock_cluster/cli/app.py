@@ -36,6 +36,7 @@ from penstock_cluster.cli.full_screen import show_until_quit
 from penstock_cluster.cli.keys import app as keys_app
 from penstock_cluster.cli.launch.run import run as launch
 from penstock_cluster.cli.mesh_screen import mesh_screen
+from penstock_cluster.cli.save import save
 from penstock_cluster.cli.saves import app as saves_app
 from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, status_json
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
@@ -82,6 +83,7 @@ def _version(wanted: bool) -> None:
 
 
 app.command("demo")(explained(run_demo))
+app.command()(explained(save))
 app.add_typer(saves_app)
 app.add_typer(keys_app)
 

@@ -15,6 +15,7 @@ from penstock_cluster.cli.grid import Grid, more_of, spoken
 from penstock_cluster.cli.job_rows import job_rows, jobs_part
 from penstock_cluster.cli.look import Look, state_of
 from penstock_cluster.cli.pass_details import pass_details
+from penstock_cluster.cli.save_rows import saves_table
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     IterationStats,
@@ -64,6 +65,7 @@ def picture(now: Look, lines: int | None = None) -> RenderableType:
         *(workers_part(stats.workers, stats.versions, most) if stats.workers else [_no_worker()]),
         *(part for it in running for part in pass_details(it, now, most)),
         *_finished(finished, now.target),
+        *_saves(stats),
         *_registrations(stats.registrations),
         *_forgotten(now),
     )
@@ -84,6 +86,7 @@ def _overview(now: Look, lines: int | None) -> Iterator[RenderableType]:
         yield from workers_part(stats.workers, stats.versions, workers)
     else:
         yield _no_worker()
+    yield from _saves(stats)
     if lines is None:
         yield from _registrations(stats.registrations)
     elif stats.registrations:
@@ -203,6 +206,12 @@ def _unbalanced(it: IterationStats) -> Iterator[Text]:
     for fault in it.faults:
         name = f"{it.job}, repetition {it.repetition}"
         yield Text(f"{name}: the account does not balance: {fault}", "red")
+
+
+def _saves(stats: DispatcherStats) -> Iterator[RenderableType]:
+    if saves := [one for one in stats.saves if one.stage == "open"]:
+        yield Text("\nsaves", "bold")
+        yield saves_table(saves)
 
 
 def _registrations(known: tuple[RegistrationStats, ...]) -> Iterator[RenderableType]:

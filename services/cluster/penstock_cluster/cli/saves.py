@@ -1,4 +1,4 @@
-"""``penstock saves``: shows, checks and tidies saved datasets."""
+"""``penstock saves``: shows, checks and tidies saved datasets, and those being written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 from penstock import files
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.loading import check_repair
-from penstock.errors import MissingFile
+from penstock.errors import ConfigError, MissingFile
 from penstock.ops.internal.made_again import chunk_made_again
 from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_reader import DamagedError
@@ -19,8 +19,19 @@ from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.layout import SavedLayout
 from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.saved.upkeep import damage, datasets_below, leftovers, remove, too_many
-from penstock_cluster.cli.client import errors, explained, screen
+from penstock_cluster.cli.client import (
+    DISPATCHER,
+    Target,
+    ask,
+    errors,
+    explained,
+    screen,
+    split_places,
+)
+from penstock_cluster.cli.client import as_json as to_json
 from penstock_cluster.cli.named_dataset import named_dataset
+from penstock_cluster.cli.save_rows import saves_table
+from penstock_cluster.cli.status import look
 
 app = typer.Typer(
     name="saves",
@@ -65,6 +76,51 @@ def show(
         layout = SavedLayout.from_text(manifest.layout)
         for name, kind in zip(layout.names, layout.kinds, strict=True):
             screen.print(f"  {name}: {' '.join(map(str, kind.plain()))}", soft_wrap=True)
+
+
+@app.command("list")
+@explained
+def list_saves(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """List the saves that the workers of a cluster write, and the newest that ended."""
+    saves = look(target).stats.saves
+    if as_json:
+        print(to_json(saves=saves))  # noqa: T201  as it is, not as rich would fold it
+    elif saves:
+        screen.print(saves_table(saves))
+    else:
+        screen.print("no save is known")
+
+
+@app.command("cancel")
+@explained
+def cancel_save(
+    ctx: typer.Context,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TARGET] SAVE", help=f"{DISPATCHER}; then the id or the path of a save"
+        ),
+    ],
+) -> None:
+    """Stop a save. Its elements so far can be read, and the same call continues it."""
+    *before, name = places
+    target, _ = split_places(ctx, before)
+    saves = [one for one in look(target).stats.saves if one.stage == "open"]
+    meant = [one for one in saves if name in (one.save_id, one.path)]
+    if len(meant) != 1:
+        known = ", ".join(f"{one.save_id} ({one.path})" for one in saves) or "none"
+        raise ConfigError(
+            f"{name!r} is the id or the path of {len(meant)} saves; those that are open: {known}"
+        )
+    save_id = meant[0].save_id
+    found = ask(target, lambda dispatcher: dispatcher.cancel_recording(save_id))
+    screen.print(
+        f"the save to {found.path} is being cancelled; it has {found.progress.elements:,} elements",
+        soft_wrap=True,
+    )
 
 
 @app.command()

@@ -111,7 +111,7 @@ class HostReports:
 
 def apply(recordings: dict[str, RecordingRecord], fact: RecordingFact) -> None:
     """Let *fact* be true."""
-    known = recordings.pop(fact.save_id, None)  # the newest is the last
+    known = recordings.pop(fact.save_id, None)  # the last one changed last
     match fact:
         case RecordingStarted(_, path, dataset, dataset_id, total):
             attempt = 0 if known is None else known.attempt

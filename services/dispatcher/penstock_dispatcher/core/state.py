@@ -98,7 +98,7 @@ class DispatcherState:
     registrations: dict[str, RegistrationRecord] = field(default_factory=dict)
     """The ids that datasets can be read by."""
     recordings: dict[str, RecordingRecord] = field(default_factory=dict)
-    """The saves that workers host or hosted, by id; the newest is the last."""
+    """The saves that workers host or hosted, by id; the last one changed last."""
 
     @property
     def revision(self) -> int:

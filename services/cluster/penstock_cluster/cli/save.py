@@ -1,0 +1,129 @@
+"""``penstock save``: lets the workers of a cluster write a dataset, and shows how far they are."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from penstock import service
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.save_job import SaveJob
+from penstock.errors import ConfigError, WaitedTooLong
+from penstock.saved.manifest import Manifest
+from penstock_cluster.cli.client import Target, screen
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+LOOK_EACH = 0.5
+"""Seconds between two looks at a save."""
+
+
+def save(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME", help="a dataset in a module, or a function that returns one"
+        ),
+    ],
+    path: Annotated[str, typer.Argument(help="the folder, which all workers reach")],
+    target: Target,
+    file_format: Annotated[str, typer.Option("--format", help="format of the files")] = "arrow",
+    compression: Annotated[
+        str, typer.Option(help="compression of the format, such as zstd; none for no compression")
+    ] = "auto",
+    chunk_bytes: Annotated[int, typer.Option(min=1, help="bytes of elements in a file")] = 64 << 20,
+    chunk_seconds: Annotated[
+        float, typer.Option(help="seconds after which a smaller file ends")
+    ] = 10.0,
+    order: Annotated[str, typer.Option(help="split, or any: first come")] = "split",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace another dataset in the folder")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="do not wait for the end")] = False,
+) -> None:
+    """Let the workers of a cluster write a dataset into a folder. Ctrl-C leaves the save alone."""
+    job = service.save(
+        _dataset_of(dataset),
+        path,
+        target,
+        file_format,
+        None if compression == "none" else compression,
+        chunk_bytes=chunk_bytes,
+        chunk_seconds=chunk_seconds,
+        order=order,
+        overwrite=overwrite,
+    )
+    if detach:
+        screen.print(f"save {job.save_id} to {job.path}", soft_wrap=True)
+    else:
+        _show_until_saved(job, target)
+
+
+def _dataset_of(name: str) -> Dataset:
+    """Return the dataset that ``MODULE:NAME`` means, or that the function of this name returns.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    module, found, attribute = name.partition(":")
+    if not (module and found and attribute):
+        raise ConfigError(f"{name!r} names no dataset: write MODULE:NAME, such as data:corpus")
+    sys.path.insert(0, "")  # as ``python -m`` has it
+    try:
+        value: Any = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{module}.".startswith(f"{exc.name}."):
+            raise  # a module that it imports is missing
+        raise ConfigError(f"there is no module {module!r} here or on the path: {exc}") from None
+    except AttributeError:
+        raise ConfigError(f"the module {module!r} has nothing named {attribute!r}") from None
+    finally:
+        sys.path.remove("")
+    made = value() if callable(value) and not isinstance(value, Dataset) else value
+    if not isinstance(made, Dataset):
+        raise ConfigError(f"{name} is no Dataset and returns none, but {made!r:.80}")
+    return made
+
+
+def _show_until_saved(job: SaveJob, target: str) -> None:
+    """Show how far *job* comes, until it ends. Ctrl-C leaves it alone.
+
+    Raises:
+        PenstockError: the error at which it stopped.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[size]}"),
+        TimeElapsedColumn(),
+    )
+    try:
+        with Progress(*columns, console=screen) as bar:
+            line = bar.add_task("saving", total=None, size="")
+            while (ended := _ended(job)) is None:
+                now = job.progress()
+                size = f"{now.nbytes / 1e6:,.1f} MB"
+                bar.update(line, completed=now.elements, total=now.total, size=size)
+            size = f"{ended.nbytes / 1e6:,.1f} MB"
+            bar.update(line, completed=ended.elements, total=ended.elements, size=size)
+    except KeyboardInterrupt as exc:
+        screen.print(
+            f"the save goes on: penstock saves list {target} shows it, and penstock saves cancel "
+            f"{target} {job.save_id} stops it",
+            soft_wrap=True,
+        )
+        raise typer.Exit(INTERRUPTED) from exc
+    screen.print(f"saved {ended.elements:,} elements to {job.path}", soft_wrap=True)
+
+
+def _ended(job: SaveJob) -> Manifest | None:
+    try:
+        return job.wait(LOOK_EACH)
+    except WaitedTooLong:
+        return None
