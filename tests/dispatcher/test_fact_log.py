@@ -2,9 +2,11 @@
 
 import pytest
 
+from penstock.errors import DatasetError
 from penstock.protocol.calls import JobParameters
 from penstock.protocol.control import SaveResult
 from penstock.protocol.ranges import NOTHING_ACKED
+from penstock.protocol.recording import RecordingProgress, SaveStage
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core.datasets import DatasetForgotten, IdRegistered
@@ -16,6 +18,11 @@ from penstock_dispatcher.core.facts import (
     SaveCompleted,
     TaskFailed,
     WorkerLost,
+)
+from penstock_dispatcher.core.recordings import (
+    RecordingEnded,
+    RecordingPlaced,
+    RecordingStarted,
 )
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.state import DispatcherState
@@ -45,6 +52,30 @@ def test_ids_are_logged_as_they_come_and_go(caplog):
     assert said == [
         "dataset f1 is registered as corpus",
         "dataset f1 is forgotten: nothing uses it",
+    ]
+
+
+def test_saves_are_logged_from_their_beginning_to_their_end(caplog):
+    state = DispatcherState()
+    progress = RecordingProgress(7, 1000, 3, 8000)
+    facts = [
+        RecordingStarted("s", "/data/saved", "d", "d", 1000),
+        RecordingPlaced("s", "w:1", 1),
+        RecordingEnded("s", SaveStage.COMPLETE, progress),
+        RecordingStarted("s", "/data/saved", "d", "d", 1000),
+        RecordingEnded("s", SaveStage.FAILED, progress, Failure.of(DatasetError("the disk"))),
+    ]
+    with caplog.at_level("DEBUG", "penstock.dispatcher"):
+        for fact in facts:
+            state.apply(fact)
+            fact_log.log_fact(fact, state)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the save to /data/saved begins",
+        "worker w:1 commits the save to /data/saved: attempt 1",
+        "the save to /data/saved is complete: it has 1,000 elements",
+        "the save to /data/saved begins",
+        "the save to /data/saved failed: the disk",
     ]
 
 

@@ -229,6 +229,80 @@ save(dataset, path, target, chunk_bytes=900, chunk_seconds=0.05, order=order).wa
 """
 
 
+ANOTHER = """
+import os, sys, time
+from penstock import Dataset, errors
+from penstock.service import save
+
+COUNT = 1500
+
+def element(x):
+    while x > 700 and not os.path.exists(path + " may go on"):
+        time.sleep(0.01)
+    if x == int(bad):
+        raise ValueError("not this one")
+    return {"x": x}
+
+path, target, what, bad = sys.argv[1:]
+job = save(Dataset.range(COUNT).map(element), path, target, chunk_seconds=0.2)
+if what == "cancel":
+    job.cancel()
+    print(job.progress().stage)
+else:
+    try:
+        print(job.save_id, job.wait(100).elements)
+    except errors.TransformError as exc:
+        print(exc)
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Calls `save` in a process of its own."""
+    script = tmp_path / "script.py"
+    script.write_text(ANOTHER)
+
+    def begin(path, cluster, what="wait", bad=-1):
+        command = [sys.executable, str(script), str(path), cluster.target, what, str(bad)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    return begin
+
+
+def test_the_same_call_from_two_processes_at_once_is_the_same_save(cluster, tmp_path, elsewhere):
+    (tmp_path / "saved may go on").touch()
+    processes = [elsewhere(tmp_path / "saved", cluster) for _ in range(2)]
+    said = {process.communicate(timeout=100)[0] for process in processes}
+
+    (line,) = said
+    assert line.split()[1] == str(COUNT)
+    assert seen(tmp_path / "saved") == list(range(COUNT))
+
+
+def test_an_error_arrives_at_another_process_with_the_failing_element(cluster, tmp_path, elsewhere):
+    first = elsewhere(tmp_path / "saved", cluster, bad=700)
+    second = elsewhere(tmp_path / "saved", cluster, bad=700)
+    for process in (first, second):
+        said, _ = process.communicate(timeout=100)
+        assert "not this one" in said
+        assert "700" in said
+
+
+def test_a_save_is_cancelled_from_another_process_and_continued(cluster, tmp_path, elsewhere):
+    waiting = elsewhere(tmp_path / "saved", cluster)
+    wait_until(lambda: elements_of(tmp_path / "saved"), 60)
+    said, _ = elsewhere(tmp_path / "saved", cluster, "cancel").communicate(timeout=100)
+    waiting.communicate(timeout=100)
+
+    assert said == "cancelled\n"
+    assert waiting.returncode == 1  # SaveIncomplete
+    assert 0 < elements_of(tmp_path / "saved") < COUNT
+    (tmp_path / "saved may go on").touch()
+    said, _ = elsewhere(tmp_path / "saved", cluster).communicate(timeout=100)
+    assert said.split()[1] == str(COUNT)
+    assert seen(tmp_path / "saved") == list(range(COUNT))
+
+
 @pytest.mark.slow
 def test_workers_save_into_an_object_store(monkeypatch, another):
     with served() as bucket:

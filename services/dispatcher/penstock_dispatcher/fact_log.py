@@ -27,6 +27,11 @@ from penstock_dispatcher.core.facts import (
     WorkerLost,
     WorkerRegistered,
 )
+from penstock_dispatcher.core.recordings import (
+    RecordingEnded,
+    RecordingPlaced,
+    RecordingStarted,
+)
 from penstock_dispatcher.core.records import title_of
 from penstock_dispatcher.core.state import DispatcherState
 
@@ -129,19 +134,23 @@ def notice_of(fact: Fact, state: DispatcherState, title: str = "") -> Notice | N
 
     *title* is what the pass is called, if *fact* has deleted it.
     """
+    found: Notice | None = None
     match fact:
         case WorkerRegistered() | WorkerLost():
-            return _of_worker(fact)
+            found = _of_worker(fact)
         case ReaderJoined() | ReaderRemoved():
-            return _of_reader(fact, state)
+            found = _of_reader(fact, state)
         case AttemptStarted() | TaskFailed():
-            return _of_task(fact, state)
+            found = _of_task(fact, state)
         case IdRegistered() | DatasetForgotten() | WeightsChanged():
-            return _of_dataset(fact, state)
+            found = _of_dataset(fact, state)
+        case RecordingStarted() | RecordingPlaced() | RecordingEnded():
+            found = _of_recording(fact, state)
         case IterationOpened() | IterationFinished() | IterationDeleted() | SaveCompleted():
-            return _of_iteration(fact, state, title)
+            found = _of_iteration(fact, state, title)
         case _:
-            return None
+            pass
+    return found
 
 
 def _of_weights(fact: WeightsChanged, state: DispatcherState) -> Notice:
@@ -156,6 +165,25 @@ def _of_weights(fact: WeightsChanged, state: DispatcherState) -> Notice:
     )
     words = f"job {job} has the weights {shares} from turn {stage.begin} on"
     return Notice(NoticeKind.REWEIGHED, words, job, fact.iteration)
+
+
+def _of_recording(
+    fact: RecordingStarted | RecordingPlaced | RecordingEnded, state: DispatcherState
+) -> Notice | None:
+    known = state.recordings.get(fact.save_id)
+    which = f"the save to {printable(fact.save_id if known is None else known.path)}"
+    match fact:
+        case RecordingStarted():
+            return Notice(NoticeKind.OPENED, f"{which} begins")
+        case RecordingPlaced(_, worker, attempt):
+            words = f"worker {worker} commits {which}: attempt {attempt}"
+            return Notice(NoticeKind.MOVED, words, worker=worker)
+        case RecordingEnded(failure=Failure() as failure):
+            words = f"{which} failed: {printable_lines(str(failure.error()))}"
+            return Notice(NoticeKind.FAILED, words)
+        case RecordingEnded(_, stage, progress):
+            words = f"{which} is {stage}: it has {progress.elements:,} elements"
+            return Notice(NoticeKind.FINISHED, words)
 
 
 def _of_worker(fact: WorkerRegistered | WorkerLost) -> Notice:

@@ -1,8 +1,11 @@
 """A snapshot and the changes behind it give what the next snapshot is."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
+from penstock_dispatcher.core.stats import SaveStats
 from penstock_dispatcher.page.snapshot import applied, change, whole
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
@@ -22,7 +25,7 @@ def test_changes_lead_from_one_snapshot_to_the_next(name):
         seen = applied(seen, made)
 
     now = whole(history, moment)
-    for part in ("number", "at", "dispatcher", "headline", "totals", "jobs", "mesh"):
+    for part in ("number", "at", "dispatcher", "headline", "totals", "jobs", "mesh", "saves"):
         assert getattr(seen, part) == getattr(now, part), part
     assert tuple(told) == now.notices
 
@@ -35,6 +38,16 @@ def test_what_is_as_it_was_is_left_out():
     made = msgspec.json.decode(msgspec.json.encode(change(seen, history, moment)))
 
     assert made == {"number": 5, "at": moment.at, "change": True}
+
+
+def test_saves_that_are_open_are_shown():
+    known = [
+        SaveStats(name, f"/{name}", stage, "w:1", 10, 100, 800, 5.0)
+        for name, stage in (("a", "open"), ("b", "complete"))
+    ]
+    history, moment = looked(lambda t: replace(scenes.empty(t), saves=tuple(known)), 3)
+
+    assert [one.path for one in whole(history, moment).saves] == ["/a"]
 
 
 def test_a_thousand_workers_are_few_bytes():

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import structs
 
 from penstock.credentials.entrance import Security
-from penstock_dispatcher.core.stats import DispatcherStats
+from penstock.protocol.recording import SaveStage
+from penstock_dispatcher.core.stats import DispatcherStats, SaveStats
 from penstock_dispatcher.page.headline import Headline, headline
 from penstock_dispatcher.page.history import FIELDS, DatedNotice, History, Moment
 from penstock_dispatcher.page.job_view import Grade, JobView, job_view
@@ -23,6 +24,9 @@ RUNNING_SHOWN = 100
 
 FINISHED_SHOWN = 20
 """The most passes that are over which the page has, the newest."""
+
+SAVES_SHOWN = 100
+"""The most open saves that the page has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class PageSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
     totals: Totals | None = None
     jobs: tuple[JobView, ...] | None = None
     mesh: MeshView | None = None
+    saves: tuple[SaveStats, ...] | None = None
+    """Those that are open, the newest."""
     notices: tuple[NoticeView, ...] = ()
     lines: Mapping[str, Mapping[str, list[float]]] = {}
 
@@ -123,14 +129,16 @@ def applied(before: PageSnapshot, made: PageSnapshot) -> PageSnapshot:
     )
 
 
-_SHOWN = ("dispatcher", "headline", "totals", "jobs", "mesh")
+_SHOWN = ("dispatcher", "headline", "totals", "jobs", "mesh", "saves")
 
 
 def _shown(moment: Moment) -> dict[str, Any]:
     """Return the values of a whole snapshot that a change leaves out if they are as before."""
     jobs = _jobs(moment)
     first = headline(jobs, len(moment.stats.workers), moment.trouble)
-    parts = (_dispatcher(moment.stats), first, _totals(moment), jobs, mesh_view(moment))
+    saves = tuple(one for one in moment.stats.saves if one.stage == SaveStage.OPEN)[-SAVES_SHOWN:]
+    about = (_dispatcher(moment.stats), first, _totals(moment))
+    parts = (*about, jobs, mesh_view(moment), saves)
     return dict(zip(_SHOWN, parts, strict=True))
 
 

@@ -1,7 +1,7 @@
 // The page: what is shown at which address, and what stands around it.
 import { html, render, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { follow } from "./stream.js";
-import { Finished, Headline, JobCard, JobPage, JobTable, Log, Mesh, Spoken, TaskPage, Totals, WorkerPage, WorkersPage } from "./views.js";
+import { Finished, Headline, JobCard, JobPage, JobTable, Log, Mesh, Saves, Spoken, TaskPage, Totals, WorkerPage, WorkersPage } from "./views.js";
 import { nameOf, time } from "./words.js";
 
 const CARDS = 3; // the most jobs that have a card each; more are rows of a table
@@ -58,6 +58,7 @@ function Overview({ shown, theme }) {
       <${Mesh} mesh=${shown.mesh} />
       ${running.length <= CARDS && running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme}
         compact=${running.length > 2} told=${(running.length === 1 && job.iteration === shown.headline.iteration) || [shown.headline.before, shown.headline.detail].includes(job.sentence)} />`)}
+      <${Saves} saves=${shown.saves} />
       <${Finished} jobs=${shown.jobs.filter((job) => !running.includes(job))} />
     </div><div class="stack"><${Log} notices=${shown.notices} /></div></div>`;
 }

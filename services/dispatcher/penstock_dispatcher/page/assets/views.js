@@ -152,6 +152,15 @@ export function Finished({ jobs }) {
     </tbody></table></div></section>`;
 }
 
+/** Saves that a worker commits: how far each is. */
+export function Saves({ saves }) {
+  if (!saves.length) return null;
+  return html`<section class="card" aria-labelledby="saves"><header><h2 id="saves">Saves</h2></header>
+    <div class="scroll"><table><${Heads} names=${["folder", ">elements", ">of", ">elements/s", ">size", "worker"]} /><tbody>
+    ${saves.map((one) => html`<tr key=${one.save_id}><th scope="row">${one.path}</th><td class="right">${count(one.elements)}</td><td class="right">${one.total == null ? "–" : count(one.total)}</td><td class="right">${rate(one.rate)}</td><td class="right">${bytes(one.nbytes)}</td><td>${one.worker ? html`<a href=${place.worker(one.worker)}>${one.worker}</a>` : "–"}</td></tr>`)}
+    </tbody></table></div></section>`;
+}
+
 function linkOf(one) {
   if (one.task) return place.task(one.task);
   if (one.worker) return place.worker(one.worker);
