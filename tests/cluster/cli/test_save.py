@@ -16,7 +16,6 @@ import time
 from penstock import Dataset
 
 SQUARES = Dataset.range(50).map(lambda x: x * x)
-FORTY = 40
 
 def slowly():
     return Dataset.range(100_000).map(lambda x: time.sleep(0.002) or x)
@@ -79,22 +78,6 @@ def test_ctrl_c_leaves_the_save_alone_and_says_so(
     assert code == 130
     assert "the save goes on: penstock saves list" in out
     assert "open" in saves("list", one_worker.target)[1]
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("squares", "names no dataset: write MODULE:NAME"),
-        ("no_such_module:x", "there is no module 'no_such_module'"),
-        ("{module}:CUBES", "has nothing named 'CUBES'"),
-        ("{module}:FORTY", "is no Dataset and returns none, but 40"),
-    ],
-)
-def test_what_is_no_dataset_is_an_error(module, save, name, why):
-    code, _, err = save(name.format(module=module), "saved", "127.0.0.1:1")
-
-    assert code == 2
-    assert why in err
 
 
 def test_saves_are_listed_and_shown_by_status(running, saves, one_worker, called):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from penstock import service
-from penstock.dataset.dataset import Dataset
 from penstock.dataset.save_job import SaveJob
-from penstock.errors import ConfigError, WaitedTooLong
+from penstock.errors import WaitedTooLong
 from penstock.saved.manifest import Manifest
 from penstock_cluster.cli.client import Target, screen
+from penstock_cluster.cli.named_dataset import named_dataset
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -48,7 +46,7 @@ def save(
 ) -> None:
     """Let the workers of a cluster write a dataset into a folder. Ctrl-C leaves the save alone."""
     job = service.save(
-        _dataset_of(dataset),
+        named_dataset(dataset),
         path,
         target,
         file_format,
@@ -62,32 +60,6 @@ def save(
         screen.print(f"save {job.save_id} to {job.path}", soft_wrap=True)
     else:
         _show_until_saved(job, target)
-
-
-def _dataset_of(name: str) -> Dataset:
-    """Return the dataset that ``MODULE:NAME`` means, or that the function of this name returns.
-
-    Raises:
-        ConfigError: when there is none.
-    """
-    module, found, attribute = name.partition(":")
-    if not (module and found and attribute):
-        raise ConfigError(f"{name!r} names no dataset: write MODULE:NAME, such as data:corpus")
-    sys.path.insert(0, "")  # as ``python -m`` has it
-    try:
-        value: Any = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as exc:
-        if exc.name is None or not f"{module}.".startswith(f"{exc.name}."):
-            raise  # a module that it imports is missing
-        raise ConfigError(f"there is no module {module!r} here or on the path: {exc}") from None
-    except AttributeError:
-        raise ConfigError(f"the module {module!r} has nothing named {attribute!r}") from None
-    finally:
-        sys.path.remove("")
-    made = value() if callable(value) and not isinstance(value, Dataset) else value
-    if not isinstance(made, Dataset):
-        raise ConfigError(f"{name} is no Dataset and returns none, but {made!r:.80}")
-    return made
 
 
 def _show_until_saved(job: SaveJob, target: str) -> None:
