@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock import stored_file
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.saving import job_of, options_of_save
 from penstock.errors import (
@@ -438,6 +440,25 @@ def test_a_reader_may_begin_to_follow_as_soon_as_a_failed_save_is_continued(path
     job.run()
 
     assert numbers(followed) == list(range(1, 100))
+
+
+def test_bytes_that_arrived_damaged_once_are_fetched_again(bucket, monkeypatch):
+    Dataset.range(100).save("s3://data/saved")
+    open_part, opened = stored_file.open_part, []
+
+    def damaged_at_first(*args, **kwargs):
+        file = open_part(*args, **kwargs)
+        opened.append(file)
+        if len(opened) > 1:
+            return file
+        text = bytearray(file.read())
+        text[250] ^= 1
+        return io.BytesIO(text)
+
+    monkeypatch.setattr(stored_file, "open_part", damaged_at_first)
+
+    assert numbers(Dataset.load("s3://data/saved")) == list(range(100))
+    assert len(opened) == 2
 
 
 def test_damage_is_named_to_a_reader_that_follows_and_it_goes_on_with_the_next_chunk(path):

@@ -73,7 +73,8 @@ def _replaced(
 def datasets_below(path: str, depth: int = 3) -> Iterator[tuple[SaveFolder, SavedVersion]]:
     """Yield the saved datasets in *path* and in folders up to *depth* below, with their newest."""
     folder = folder_of("saves", path)
-    names = folder.entries()
+    with folder.reading("saves", ""):
+        names = folder.entries()
     if FOLDER in names:
         if newest := SavedVersions("saves", folder).latest():
             yield folder, newest

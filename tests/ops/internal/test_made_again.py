@@ -4,6 +4,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
+from penstock.saved.formats import FORMATS
 from penstock.storage.counts import counted
 
 pytest.importorskip("pyarrow")
@@ -30,8 +31,9 @@ def flip(file):
     file.write_bytes(text)
 
 
-def test_a_damaged_chunk_is_made_again(path, rows):
-    rows.save(path, chunk_bytes=2000)
+@pytest.mark.parametrize("chunk_format", FORMATS)
+def test_a_damaged_chunk_is_made_again(path, rows, chunk_format):
+    rows.save(path, chunk_format, chunk_bytes=2000)
     chunks = sorted((path / "data").iterdir())
     flip(chunks[1])
     chunks[2].write_bytes(b"short")

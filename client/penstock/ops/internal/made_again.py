@@ -11,6 +11,7 @@ from penstock.errors import PenstockError, describe
 from penstock.graph.node import Node
 from penstock.graph.run import LocalRun
 from penstock.ops.take import Skip
+from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.chunk_reader import DamagedError
 from penstock.saved.layout import SavedLayout
@@ -45,6 +46,8 @@ def chunk_made_again(node: Node, version: SavedVersion, number: int) -> Any:
                     found = found[writer.add(found, 1 << 62) :]
         data, its = writer.finish()
     except PenstockError as exc:
+        if is_interrupt(exc):
+            raise
         raise DamagedError(f"the pipeline cannot make {what} again: {describe(exc)}") from exc
     if its.crc32c != contents.crc32c:
         raise DamagedError(
