@@ -14,6 +14,7 @@ from penstock.analysis.ordering import (
 )
 from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
+from penstock.ops.write_chunks import WriteChunks
 from penstock.options import Options
 
 NUMBERS = Dataset.range(100)
@@ -106,6 +107,20 @@ def test_splits_have_one_size_where_chance_may_depend_on_it(pipeline):
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS))) == 30
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS + 1))) == 31
     assert grid(pipeline(Dataset.random())) == LEAST_UNITS
+
+
+def test_splits_of_a_save_have_one_size_which_gives_many_workers_work():
+    def grid_of(count):
+        pipeline = Dataset.range(count).map(np.sqrt)
+        return grid(Dataset(WriteChunks(pipeline.node, "/path", None, 1, 1.0)))
+
+    assert [grid_of(count) for count in (5, 1_000, 100_000, 10**6, 10**7)] == [
+        1,
+        16,
+        1563,
+        4096,
+        9766,
+    ]
 
 
 def test_splits_of_one_size_are_long_if_documents_are_packed_in_them():

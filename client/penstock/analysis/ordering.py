@@ -33,8 +33,11 @@ from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 MOST_SPLITS = 1024
 """About how many splits of one size a source of more units has: each costs milliseconds."""
 
-LEAST_SPLITS = 64
+SPLITS_TO_SAVE = 64
 """About how many splits a save has at least, if there are as many units: workers share them."""
+
+UNITS_TO_SAVE = 4096
+"""The fewest units of its splits, if there are more splits than that."""
 
 LEAST_UNITS = 16
 """The fewest units of a split of one size: of a short pass the splits would cost most."""
@@ -141,7 +144,7 @@ def _grid(provider: SplitProviderSpec, turns: list[int], least_units: int) -> in
     if turns:
         return max(1, min(turns) // provider.align) * provider.align
     group = provider.align * MOST_SPLITS
-    least_units = least_units or max(1, min(LEAST_UNITS, provider.units // LEAST_SPLITS))
+    least_units = least_units or max(1, min(UNITS_TO_SAVE, -(-provider.units // SPLITS_TO_SAVE)))
     least = -(-least_units // provider.align)
     if provider.units >= ENDLESS >> 20:  # such a part would never end
         return least * provider.align
