@@ -1,12 +1,17 @@
 """A small disk that is really full: of a task's cache, of a cache of one's own, of a dispatcher."""
 
 import os
+import subprocess
 
 import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, PenstockError, StoreFull
+from penstock.saved.folder import folder_of
+from penstock.saved.manifest import SavedVersions
+from penstock.saved.upkeep import damage
+from penstock.service import save
 from tests.chaos import limits
 
 MANY, NBYTES = 48, 1 << 16
@@ -108,6 +113,27 @@ def test_a_save_names_the_file_that_has_no_room_and_continues_when_there_is_room
     dataset.save(path, overwrite=True)
 
     assert [int(each[0]) for each in Dataset.load(path)] == list(range(MANY))
+    assert not list(path.rglob(".*"))
+
+
+def test_a_save_that_fills_the_disk_lists_whole_chunks_and_continues_on_a_larger_one(cluster, disk):
+    pytest.importorskip("pyarrow")
+    path, dataset = disk / "saved", Dataset.range(4 * MANY).map(noise)  # 12 MiB, on one of 8 MiB
+
+    with pytest.raises(DatasetError, match=r"saved/.* cannot be written .*No space left"):
+        save(dataset, path, cluster.target, chunk_bytes=8 * NBYTES).wait(60)
+
+    folder = folder_of("load", str(path))
+    version = SavedVersions("load", folder).latest()
+    assert 0 < version.manifest.elements < 4 * MANY
+    assert not list(damage(folder, version))
+    listed = Dataset.load(path, at=version.manifest.version)
+    assert [int(each[0]) for each in listed] == list(range(version.manifest.elements))
+
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    save(dataset, path, cluster.target, chunk_bytes=8 * NBYTES).wait(60)
+
+    assert [int(each[0]) for each in Dataset.load(path)] == list(range(4 * MANY))
     assert not list(path.rglob(".*"))
 
 
