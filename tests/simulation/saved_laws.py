@@ -7,6 +7,8 @@ from pathlib import Path
 
 import google_crc32c
 import pyarrow as pa
+import pyarrow.feather
+from pyarrow import parquet
 
 from penstock.protocol.recording import SaveStage
 from penstock.saved.folder import folder_of
@@ -94,7 +96,8 @@ class Versions:
             raise LawBroken(f"{name} is listed, and not there") from None
         if len(data) != nbytes or google_crc32c.value(data) != crc32c:
             raise LawBroken(f"{name} is listed, and not whole")
-        return [int(x) for x in pa.ipc.open_file(data).read_all()["element"].to_pylist()]
+        read = parquet.read_table if data.startswith(b"PAR1") else pa.feather.read_table
+        return [int(x) for x in read(pa.BufferReader(data))["element"].to_pylist()]
 
     def check_whole(self) -> None:
         """Check that the newest save is complete, and that no version has changed."""

@@ -59,6 +59,7 @@ class SavedPlan:
     remote: bool
     lies: bool
     order: str
+    format: str
     size: int
     parts: tuple[tuple[int, int], ...]
     chunk_bytes: int
@@ -93,6 +94,7 @@ class SavedPlan:
             remote,
             remote and some() < 0.3,
             chance.choice(("split", "any")),
+            Random(-seed).choice(("arrow", "arrow", "parquet")),
             size,
             tuple(zip(cuts, cuts[1:], strict=False)),
             chance.choice((24, 64, 160, 1 << 20)),
@@ -210,7 +212,7 @@ class SavedMesh:
             self.wanted[1] if other else self.versions.wanted(latest) if latest else self.wanted[0]
         )
         dataset = Dataset.range(wanted.start, wanted.stop)
-        options = SaveOptions("arrow", None, plan.chunk_bytes, plan.order)
+        options = SaveOptions(plan.format, None, plan.chunk_bytes, plan.order)
         try:
             job = saving.job_of(
                 dataset, self.path, options, plan.chunk_seconds, overwrite=other, divided=_as_it_is
