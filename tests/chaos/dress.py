@@ -46,6 +46,8 @@ class Dress:
         )
         if self.density == 1:
             return plan
+        if kind == "saved" and plan.sharing is None:  # it was saved before, and is read
+            kind = "plain"
         lives = tuple(self._denser(life, kind, chance) for life in plan.lives)
         return replace(plan, lives=lives, patience=PATIENCE, deadline=plan.deadline + 60)
 
