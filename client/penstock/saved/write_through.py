@@ -2,11 +2,14 @@
 
 Element k is the same whoever makes it, so it does not matter which process writes a version. If
 several write at once, the first manifest of a version counts, and the others stop writing.
+
+A thread stores a chunk while the elements of the next one pass.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -72,14 +75,17 @@ class WriteThrough:
         """Chunks that no version has."""
         self._position: Callable[[], Any] = lambda: version.manifest.position
         """Of the input, after the last element."""
+        self._storing: threading.Thread | None = None
+        self._failure: Exception | None = None
+        """The error of that thread."""
 
     def add(self, elements: Sequence[Element], mark: Callable[[int], Any]) -> None:
         """Add *elements*; *mark* is that of the input after them.
 
         Raises:
             ElementError: when an element is not like those before it, which are added.
-            Superseded: when another process has committed the next version.
-            DatasetError: when a file cannot be written.
+            Superseded: when another process has committed the version of an earlier chunk.
+            DatasetError: when an earlier chunk cannot be written.
         """
         while elements:
             if self._writer is None:
@@ -93,8 +99,6 @@ class WriteThrough:
             full = self._writer.nbytes >= self._options.chunk_bytes
             if full or self._clock() - self._began >= _CHUNK_SECONDS:
                 self._end_chunk()
-                if self._in_steps:
-                    self._commit(SaveStage.OPEN)
 
     def _fitting(self, writer: ChunkWriter, elements: Sequence[Element]) -> int:
         """Add the first of *elements*, up to one that is not like them; return how many."""
@@ -108,14 +112,14 @@ class WriteThrough:
                 size //= 2
 
     def pause(self) -> None:
-        """Commit what was added, so that it can be continued.
+        """Commit what was added, so that it can be continued. Nothing runs after that.
 
         Raises:
             PenstockError: as `add`.
         """
         if self._in_steps and self._writer is not None:
             self._end_chunk()
-            self._commit(SaveStage.OPEN)
+        self._settle()
 
     def complete(self) -> None:
         """Commit the version that has all elements.
@@ -123,17 +127,43 @@ class WriteThrough:
         Raises:
             PenstockError: as `add`.
         """
-        self._end_chunk()
-        self._commit(SaveStage.COMPLETE)
+        self._settle()
+        if self._writer is not None:
+            self._write(self._writer)
+        self._commit(SaveStage.COMPLETE, None)
         if self._in_steps:
             for name in leftovers(self._folder, self.version):
                 self._folder.delete(name)
 
     def _end_chunk(self) -> None:
-        if self._writer is None:
-            return
-        data, contents = self._writer.finish()
+        """Store the chunk in a thread, once that of the chunk before has ended."""
+        self._settle()
+        given = self._writer, self._position() if self._in_steps else None
         self._writer = None
+        self._storing = threading.Thread(
+            target=self._store, args=given, name="penstock-snapshot", daemon=True
+        )
+        self._storing.start()
+
+    def _settle(self) -> None:
+        """Wait until all chunks that have ended are stored."""
+        if self._storing is not None:
+            self._storing.join()
+            self._storing = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _store(self, writer: ChunkWriter, position: Any) -> None:
+        try:
+            self._write(writer)
+            if self._in_steps:
+                self._commit(SaveStage.OPEN, position)
+        except Exception as exc:  # noqa: BLE001  it is raised in the thread that adds
+            self._failure = exc
+
+    def _write(self, writer: ChunkWriter) -> None:
+        data, contents = writer.finish()
         name = self._name(contents)
         with self._folder.writing(name):
             self._folder.write(name, data)
@@ -143,8 +173,7 @@ class WriteThrough:
         number = len(self.version.chunks) + len(self._written)
         return chunk_name(number, contents, self._options.chunk_format.suffix)
 
-    def _commit(self, stage: SaveStage) -> None:
-        position = self._position() if stage is SaveStage.OPEN else None
+    def _commit(self, stage: SaveStage, position: Any) -> None:
         layout = self._layout.to_text() if self._layout else ""
         following = self.version.following(
             tuple(self._written), stage=stage, layout=layout, position=_plain(position)
