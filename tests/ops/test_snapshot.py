@@ -18,7 +18,7 @@ from penstock.protocol.recording import SaveStage
 from penstock.saved import write_through
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import SavedVersions
-from penstock.saved.upkeep import datasets_below
+from penstock.saved.upkeep import datasets_below, remove, too_many
 from tests.storage.conftest import bucket
 from tests.waiting import wait_until
 
@@ -215,6 +215,53 @@ def test_a_damaged_chunk_is_made_again(path, noted, caplog):
     assert "cannot be read, and is made again" in caplog.text
     assert numbers(dataset) == numbers(dataset) == list(range(COUNT))
     assert noted.calls == list(range(COUNT)) * 3
+
+
+def test_a_snapshot_that_gc_removed_is_made_again(path, noted):
+    dataset = Dataset.range(COUNT).map(noted).snapshot(path, chunk_bytes=30)
+    list(dataset)
+    it = iter(dataset)
+    begun = [next(it) for _ in range(3)]
+    ((folder, version),) = datasets_below(str(path))
+    assert too_many([version], None, 0) == [0]
+    removed = remove(folder, version)
+
+    assert numbers([*begun, *it]) == list(range(COUNT))  # for an hour its chunks stay
+    assert noted.calls == list(range(COUNT))
+    for name in {*version.names}:
+        folder.delete(name)
+    assert removed.manifest.stage is SaveStage.REMOVED
+    assert numbers(dataset) == numbers(dataset) == list(range(COUNT))
+    assert noted.calls == list(range(COUNT)) * 2
+
+
+def test_a_whole_snapshot_is_read_from_a_folder_that_nobody_may_write(path, noted, monkeypatch):
+    dataset = Dataset.range(COUNT).map(noted).snapshot(path)
+    list(dataset)
+    other = Dataset.range(3).map(noted).snapshot(path)
+
+    def refused(self, name, data):
+        raise PermissionError(13, "Permission denied")
+
+    for method in ("write", "create"):
+        monkeypatch.setattr(type(folder_of("save", str(path))), method, refused)
+    assert numbers(dataset) == list(range(COUNT))
+    assert noted.calls == list(range(COUNT))
+    with pytest.raises(DatasetError, match=r"snapshot: .* cannot be written .*Permission denied"):
+        list(other)
+
+
+def test_a_loop_that_stops_in_the_middle_of_parallel_work_leaves_a_snapshot_to_continue(
+    path, small_chunks
+):
+    for _ in range(20):
+        made = Dataset.range(200).map(lambda x: {"x": x}, num_parallel_calls=4).snapshot(path)
+        with iter(made.map(lambda e: e, num_parallel_calls=4).prefetch(8)) as it:
+            for _ in range(15):
+                next(it, None)
+
+    assert numbers(made) == list(range(200))
+    assert numbers(made) == list(range(200))
 
 
 def test_of_two_passes_at_once_one_writes_and_both_are_exact(path, small_chunks, noted):
