@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 from penstock.analysis.index_selection import selected
 from penstock.analysis.sharding import (
+    END_WITH_SPLITS,
+    LEAST_UNITS_TO_PACK,
     draws_whole_groups,
     per_task_operators,
     split_providers,
@@ -41,9 +43,6 @@ UNITS_TO_SAVE = 4096
 
 LEAST_UNITS = 16
 """The fewest units of a split of one size: of a short pass the splits would cost most."""
-
-LEAST_UNITS_TO_PACK = 2048
-"""The same if documents are packed: the last packs of each split are not full."""
 
 
 def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
@@ -78,7 +77,7 @@ def _obstacle(root: Node, providers: Sequence[SplitProviderSpec]) -> _Obstacle |
     if refused := _refused(nodes):
         return refused
     for node in per_task_operators(root):
-        if node.op in _END_WITH_SPLITS:
+        if node.op in END_WITH_SPLITS:
             continue
         if isinstance(node, BalancedRounds):
             if draws_whole_groups(node):
@@ -127,7 +126,7 @@ def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[Spli
     """
     nodes = topological_order(selected(root))
     turns = [node.turns_per_task for node in nodes if isinstance(node, Mixture)]
-    packs = any(node.op in _END_WITH_SPLITS or isinstance(node, BalancedRounds) for node in nodes)
+    packs = any(node.op in END_WITH_SPLITS or isinstance(node, BalancedRounds) for node in nodes)
     least = LEAST_UNITS_TO_PACK if packs else LEAST_UNITS
     if not turns and not packs and not any(map(_may_draw, nodes)):
         if not any(isinstance(node, WriteChunks) for node in nodes):
@@ -176,9 +175,6 @@ _UNKEPT = (
     "snapshot: {0} {1}, and workers keep the elements of each split by themselves: put it behind "
     'the snapshot, or use processing_mode="parallel_epochs", where each worker makes all elements'
 )
-
-_END_WITH_SPLITS = ("pack", "token_batches")
-"""Operators that hold elements back, but none beyond the end of a split."""
 
 _UNEVEN = (
     "makes rounds of elements of which each split may have another number",

@@ -28,8 +28,14 @@ from penstock.ops.zip import Zip
 from penstock.protocol.definition import ENDLESS, UNLISTED, Repeats, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 
-LEAST_CELL, MOST_CELLS = 16, 1024
+LEAST_CELL, MOST_CELLS = 16, 256
 """The fewest units of a snapshot's cell, and about how many cells a pass has: each is a folder."""
+
+END_WITH_SPLITS = ("pack", "token_batches")
+"""Operators that hold elements back, but none beyond the end of a split."""
+
+LEAST_UNITS_TO_PACK = 2048
+"""The fewest units that are packed by themselves: the last packs of each split are not full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ def _cell(node: Node, stream: SplitProviderSpec) -> int:
     It is a function of the pipeline alone. A power of two fits the sizes of most batches. How many
     files there are is not known here; those that make one element each are probably small.
     """
-    least = stream.align * LEAST_CELL
+    packs = any(each.op in END_WITH_SPLITS for each in topological_order(node))
+    least = max(stream.align * LEAST_CELL, LEAST_UNITS_TO_PACK if packs else 0)
     if stream.units < 0:
         while node.one_to_one and node.inputs:
             node = node.inputs[0]
