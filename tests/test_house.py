@@ -84,7 +84,6 @@ TRIED_THROUGH = {
     "penstock.saved.arrow_columns": "saved/test_chunk_format.py",
     "penstock.saved.row_format": "saved/test_chunk_format.py",
     "penstock.saved.layout": "saved/test_chunk_format.py",
-    "penstock.saved.upkeep": "cluster/cli/test_saves.py",
     "penstock.dataset.sources": METHODS,
     "penstock.dataset.table_sources": METHODS,
     # What imports a framework is tried where there is one.

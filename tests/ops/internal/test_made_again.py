@@ -4,6 +4,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
+from penstock.options import Options
 from penstock.saved.formats import FORMATS
 from penstock.storage.counts import counted
 
@@ -49,6 +50,32 @@ def test_a_damaged_chunk_is_made_again(path, rows, chunk_format):
     new = counted().minus(before)
     assert new.damaged == new.remade >= 6
     assert chunks[2].read_bytes() == b"short"
+
+
+def test_only_the_elements_of_the_damaged_chunk_are_made_again(path, tmp_path):
+    calls = tmp_path / "calls"
+
+    def noted(x):
+        with calls.open("a") as file:
+            file.write(f"{x} ")
+        return x
+
+    numbered = Dataset.range(100).map(noted)
+    numbered.save(path, chunk_bytes=80)
+    flip(sorted((path / "data").iterdir())[7])
+    calls.unlink()
+
+    assert numbers(Dataset.load(path, repair=numbered)) == list(range(100))
+    assert calls.read_text().split() == list(map(str, range(70, 80)))
+
+
+def test_a_shuffle_with_a_seed_repairs_what_it_made(path):
+    shuffled = Dataset.range(500).shuffle(50).with_options(Options(seed=3))
+    shuffled.save(path, chunk_bytes=800)
+    elements = numbers(Dataset.load(path))
+    flip(sorted((path / "data").iterdir())[2])
+
+    assert numbers(Dataset.load(path, repair=shuffled)) == elements != list(range(500))
 
 
 def test_damage_is_counted_and_said_also_if_nothing_makes_the_chunk_again(path, rows):

@@ -6,10 +6,11 @@ import logging
 from contextlib import closing
 from typing import Any
 
+from penstock.engine.context import Context
 from penstock.engine.rows import elements_of
 from penstock.errors import PenstockError, describe
 from penstock.graph.node import Node
-from penstock.graph.run import LocalRun
+from penstock.graph.run import given_seed, next_seed, open_root
 from penstock.ops.take import Skip
 from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.chunk_format import ChunkWriter
@@ -36,11 +37,11 @@ def chunk_made_again(node: Node, version: SavedVersion, number: int) -> Any:
     try:
         # The operators need the place in a pipeline that they had, because it makes their seeds:
         # there, too, they stood below one other.
-        run = LocalRun(Skip(node, first), "", None)
-        run.start()
-        with closing(run):
-            left = contents.count
-            while left and (found := elements_of(run.block(left))):
+        root = Skip(node, 0)
+        seed = next_seed(root, given_seed(root)).seed
+        with closing(open_root(root, Context.local(seed))) as run:
+            left = contents.count if run.skip(first) == first else 0
+            while left and (found := elements_of(run.rows(left))):
                 left -= len(found)
                 while found:
                     found = found[writer.add(found, 1 << 62) :]
