@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+import subprocess
+import sys
+import threading
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +22,9 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.explanation.ask import explain
 from penstock.options import AutocacheOptions, Options
+from tests.storage.conftest import bucket
+
+__all__ = ["bucket"]
 
 pytest.importorskip("pyarrow")
 
@@ -197,7 +204,13 @@ def test_a_function_that_depends_on_more_than_its_input_is_found_and_said_once(
 
 
 def test_with_max_bytes_a_pipeline_of_unknown_size_is_kept_from_the_second_pass_on(path):
-    dataset = kept(Dataset.range(20).filter(lambda x: x % 2 == 0), path, max_bytes=1000)
+    def is_even(x):
+        until = time.thread_time() + 0.001  # so that the choice is clear
+        while time.thread_time() < until:
+            pass
+        return x % 2 == 0
+
+    dataset = kept(Dataset.range(20).filter(is_even), path, max_bytes=1000)
 
     plain(dataset)
     assert not list(path.glob("filter-*"))
@@ -291,3 +304,110 @@ def test_workers_refuse_it_with_a_remedy(path):
         kept(dataset, path).distribute("distributed_epoch", "grpc://localhost:1")
     with pytest.raises(DatasetError, match="put snapshot.* before distribute"):
         kept(dataset.distribute("distributed_epoch", "grpc://localhost:1"), path)
+
+
+def test_chance_after_the_cut_gives_each_element_once_also_in_the_pass_that_begins_again(path):
+    made = Dataset.range(50).map(lambda x: -x).shuffle(9)
+    dataset = kept(made, path)
+
+    first, second = plain(dataset), plain(dataset)
+
+    assert sorted(first) == sorted(second) == [-x for x in range(49, -1, -1)]
+    assert first != second
+    assert list(path.glob("map-*"))
+
+
+def test_an_endless_pipeline_is_kept_below_repeat_and_checked(path, noted):
+    dataset = kept(Dataset.range(20).map(noted).repeat(), path)
+
+    with iter(dataset) as elements:
+        assert plain(islice(elements, 100)) == 5 * [2 * x for x in range(20)]
+        cuts = "\n".join(elements.stats().cuts)
+    assert len(noted.calls) < 20 + 10 + 4
+    assert "* after map(Noted)" in cuts
+    assert "kept elements were made again, 0 differ" in cuts
+
+
+@pytest.mark.parametrize("call", [3, 6, 9, 30])
+def test_an_interrupt_loses_no_element_wherever_it_comes(path, call):
+    calls = []
+
+    def interrupted(x):
+        calls.append(x)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return x
+
+    elements, found = iter(kept(Dataset.range(20).map(interrupted), path)), []
+    while True:
+        try:
+            found.append(int(next(elements)))
+        except KeyboardInterrupt:
+            continue
+        except StopIteration:
+            break
+    assert found == list(range(20))
+
+
+def test_a_folder_that_is_deleted_in_a_pass_costs_no_element(path):
+    dataset = kept(Dataset.range(50).map(lambda x: -x), path)
+    plain(dataset)
+
+    elements = iter(dataset)
+    head = plain(islice(elements, 5))
+    shutil.rmtree(path)
+    assert head + plain(elements) == [-x for x in range(50)]
+    assert plain(dataset) == [-x for x in range(50)]
+
+
+def test_iterators_that_are_not_read_count_as_no_pass(path):
+    dataset = kept(Dataset.range(20).map(lambda x: -x), path, passes=2)
+    for _ in range(5):
+        iter(dataset).close()
+
+    plain(dataset)
+    assert manifests(path)
+
+
+def test_elements_are_kept_in_an_object_store(bucket, noted):
+    pytest.importorskip("obstore")
+    dataset = kept(Dataset.range(20).map(noted), "s3://data/some folder/kept")
+
+    assert plain(dataset) == plain(dataset) == [2 * x for x in range(20)]
+    assert len(noted.calls) < 20 + 10 + 3
+    assert any("/map-" in name and name.endswith(".arrow") for name in bucket.objects)
+
+
+def test_several_threads_read_one_pass(path):
+    elements, found = iter(kept(Dataset.range(500).map(lambda x: x + 1), path)), []
+
+    def read():
+        found.extend(map(int, elements))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(1, 501))
+
+
+def test_a_process_that_is_killed_is_continued_by_the_next_one(path, noted):
+    code = f"""
+from tests.autocache.test_run import Noted, kept, plan, run, StoreSpeed, FREE
+from penstock.dataset.dataset import Dataset
+from penstock.saved import write_through
+import os
+plan.store_speed, run._MOST = lambda _: StoreSpeed(FREE, FREE), 4
+write_through._CHUNK_SECONDS = -1.0
+for number, _ in enumerate(kept(Dataset.range(200).map(Noted({noted.path!r})), {str(path)!r})):
+    if number == 150:
+        os.kill(os.getpid(), 9)
+"""
+    died = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False)
+    assert died.returncode == -9
+    before = len(noted.calls)
+
+    dataset = kept(Dataset.range(200).map(Noted(noted.path)), path)
+    assert plain(dataset) == plain(dataset) == [2 * x for x in range(200)]
+    assert len(noted.calls) - before < 200, "the elements that were written are not made again"

@@ -83,6 +83,7 @@ class CutPlan:
         self._most, self._passes = options.max_bytes, options.passes or _PASSES
         self._path = str(options.path)
         self.places = places_of(root, self._passes)
+        self._cuts = [number for number, place in enumerate(self.places) if place.is_cut]
         self._memory = _memory_of(root, len(self.places))
         self._known = self._memory.places
 
@@ -95,12 +96,14 @@ class CutPlan:
             PenstockError: when the store cannot be read or written.
         """
         memory, plain = self._memory, Way(self._root, None, kept=False)
-        memory.begun += 1
+        first, memory.begun = not memory.begun, memory.begun + 1
         allowed = self._allowed()
         if memory.trouble or not allowed:
             return plain, False
         for number in allowed:
-            self._look(number)
+            # Other processes may keep elements, too, but to look for them in each pass takes time.
+            if first or self._known[number].kept >= 0 or number == self._chosen:
+                self._look(number)
         if all(known.work for known in self._known):
             return self.way(self.decide()), False
         kept = [number for number in self._allowed() if self._known[number].kept >= 0]
@@ -108,6 +111,16 @@ class CutPlan:
             memory.found = self._label(kept[-1])
             return self.way(kept[-1]), False
         return plain, self._passes_left > 1 or any(place.visits > 1 for place in self.places)
+
+    def take_back(self) -> None:
+        """Count the pass that was begun as none: nothing was read in it."""
+        self._memory.begun -= 1
+
+    @property
+    def _chosen(self) -> int | None:
+        """The number of the place that was chosen, if there is one."""
+        choice = self._memory.choice
+        return None if choice is None or choice.chosen is None else self._cuts[choice.chosen]
 
     @property
     def _passes_left(self) -> int:
@@ -123,16 +136,15 @@ class CutPlan:
         """
         before = self._memory.choice
         speed = store_speed(self._path)
-        cuts = [number for number, place in enumerate(self.places) if place.is_cut]
         made = choose(
-            [self._cut(number, speed) for number in cuts],
+            [self._cut(number, speed) for number in self._cuts],
             self._passes_left,
             self._most,
             before.chosen if before else None,
             decided=before is not None,
         )
         self._memory.choice = made
-        return None if made.chosen is None else cuts[made.chosen]
+        return self._chosen
 
     def way(self, number: int | None) -> Way:
         """Return how a pass reads that uses cut *number*."""
@@ -195,8 +207,8 @@ class CutPlan:
     def _allowed(self) -> list[int]:
         return [
             number
-            for number, place in enumerate(self.places)
-            if place.is_cut and not place.refusal and not self._known[number].refusal
+            for number in self._cuts
+            if not self.places[number].refusal and not self._known[number].refusal
         ]
 
     def _look(self, number: int) -> None:

@@ -46,6 +46,8 @@ class AutocachedRun(LocalRun):
         self._learns = True
         """Whether the plan has not learned from the newest elements."""
         self._began = 0.0
+        self._counts = False
+        """Whether the plan counts this pass."""
 
     def _way_of(self, state: State) -> Way:
         number = state.get("cut") if isinstance(state, Mapping) else None
@@ -63,6 +65,7 @@ class AutocachedRun(LocalRun):
         """See `PipelineRun.start`."""
         if self._at is None:
             try:
+                self._counts = True
                 self._way, self._due = self._plan.begin()
                 return self._start(before)
             except (PenstockError, OSError) as exc:
@@ -95,6 +98,9 @@ class AutocachedRun(LocalRun):
         """See `PipelineRun.close`."""
         if self._made >= _LEAST:
             self._learn(whole=False)
+        if self._counts and not self._made:
+            self._plan.take_back()
+        self._counts = False
         super().close()
 
     @property
