@@ -44,7 +44,7 @@ def path(tmp_path):
 
 
 class Noted:
-    """A function that notes its calls in a file: all its objects have one fingerprint."""
+    """A dear function that notes its calls in a file: all its objects have one fingerprint."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -52,6 +52,7 @@ class Noted:
     def __call__(self, x):
         with open(self.path, "a") as file:
             file.write(f"{x} ")
+        time.sleep(0.005)  # longer than to read an element, so that the choice stays
         return x * 2
 
     @property
