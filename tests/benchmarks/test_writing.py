@@ -77,5 +77,5 @@ def test_the_page_shows_each_picture_by_its_title_those_beside_peers_first(tmp_p
 
 def test_all_is_what_ends_within_minutes_and_an_unknown_name_is_told():
     assert set(chosen(["all"])) == set(known()) - LONG
-    with pytest.raises(ValueError, match="no benchmark nothing: there are autocache, burning_trainer, "):
+    with pytest.raises(ValueError, match="no benchmark nothing: there are autocache, "):
         chosen(["engine", "nothing"])
