@@ -334,7 +334,10 @@ def _elements(path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"format": "csv"}, "format must be 'arrow' or 'parquet' or 'tfrecord', not 'csv'"),
+        (
+            {"format": "csv"},
+            "format must be 'arrow' or 'parquet' or 'tfrecord' or 'webdataset' or 'mds', not 'csv'",
+        ),
         (
             {"compression": "gzip"},
             "compression of 'arrow' must be 'auto' or 'zstd' or 'lz4' or None, not 'gzip'",

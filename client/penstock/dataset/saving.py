@@ -45,8 +45,8 @@ class Saving(DatasetBase):
         Args:
             path: the folder, local or in an object store. It is new, or holds this dataset.
             format: of the files: ``"arrow"`` (Arrow IPC, which is Feather version 2) or
-                ``"parquet"``, with a column for each part of an element; or ``"tfrecord"``. All
-                need the extra ``arrow``.
+                ``"parquet"``, with a column for each part of an element; ``"tfrecord"``,
+                ``"webdataset"`` or ``"mds"``. All need the extra ``arrow``.
             compression: ``"zstd"``, ``"lz4"`` or None; ``"auto"`` is the first that the format has.
             chunk_bytes: about how many bytes of elements, before compression, a chunk has.
             chunk_seconds: after how many seconds readers can follow elements whose chunk has fewer.

@@ -36,13 +36,13 @@ from penstock.ops.internal.file_parts import (
     Place,
     RefusalError,
 )
-from penstock.ops.internal.tar import BadTarError, TarMember, members
 from penstock.ops.internal.tar_index import listed
 from penstock.ops.map import Map, MapBatches
 from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.rebatch import Rebatch
 from penstock.reference import Reference
 from penstock.runtime.interrupts import is_interrupt
+from penstock.storage.tar import BadTarError, TarMember, members
 from penstock.stored_file import CHUNK
 
 _KEYED = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")

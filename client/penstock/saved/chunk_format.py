@@ -7,7 +7,7 @@ depends on the elements alone, so the same elements make the same bytes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
@@ -71,6 +71,8 @@ class ChunkFormat(ABC):
     """The end of the names of its files."""
     compressions: ClassVar[tuple[str | None, ...]]
     """The compressions that it has; the first one is the default."""
+    index_name: ClassVar[str] = ""
+    """A file beside the chunks that other readers need; empty: there is none."""
 
     @abstractmethod
     def check(self, layout: SavedLayout) -> None:
@@ -87,6 +89,14 @@ class ChunkFormat(ABC):
     @abstractmethod
     def decoder(self, layout: SavedLayout, about: Any) -> GroupDecoder:
         """Return what reads one file; *about* has the bytes of the group without elements."""
+
+    def index_file(
+        self,
+        layout: SavedLayout,  # noqa: ARG002  most need no such file
+        chunks: Iterable[tuple[str, ChunkContents]],  # noqa: ARG002
+    ) -> bytes:
+        """Return what the file `index_name` has beside complete *chunks*, each with its name."""
+        return b""
 
 
 class ChunkWriter:

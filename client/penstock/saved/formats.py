@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from penstock.saved.arrow_file import ArrowFormat
 from penstock.saved.chunk_format import ChunkFormat
+from penstock.saved.mds_file import MdsFormat
 from penstock.saved.parquet_file import ParquetFormat
+from penstock.saved.tar_file import WebDatasetFormat
 from penstock.saved.tfrecord_file import TFRecordFormat
 
-_ALL: tuple[ChunkFormat, ...] = (ArrowFormat(), ParquetFormat(), TFRecordFormat())
+_ALL: tuple[ChunkFormat, ...] = (
+    ArrowFormat(),
+    ParquetFormat(),
+    TFRecordFormat(),
+    WebDatasetFormat(),
+    MdsFormat(),
+)
 
 FORMATS: dict[str, ChunkFormat] = {one.name: one for one in _ALL}

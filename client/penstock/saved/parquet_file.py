@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.element import Element
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.extras import needed
@@ -111,7 +110,7 @@ class _ParquetDecoder:
         """See `GroupDecoder.block`."""
         return arrow_columns.block(self._layout, table)
 
-    def picked(self, table: Any, rows: Sequence[int]) -> list[Element]:
+    def picked(self, table: Any, rows: Sequence[int]) -> Block:
         """See `GroupDecoder.picked`."""
         return picked(self._layout, table, rows)
 

@@ -254,11 +254,27 @@ class Recording:
         return data
 
     def clean(self) -> None:
-        """Delete what crashes have left in the folder of a complete dataset."""
+        """Delete what crashes have left in the folder of a complete dataset.
+
+        Write the index that other readers of its format need, if they need one.
+        """
         try:
+            self._write_index()
             self._delete(leftovers(self._folder, self.version))
         except (OSError, DatasetError) as exc:
             log.warning("save: %s could not be tidied: %s", self._folder.path, exc)
+
+    def _write_index(self) -> None:
+        now, names = self.version.manifest, self.version.names
+        chunk_format = now.options.chunk_format
+        if not chunk_format.index_name or not names:
+            return
+        if self._versions.latest(self.version) is self.version:
+            chunks = zip(
+                (name.removeprefix(f"{DATA}/") for name in names), self.version.chunks, strict=True
+            )
+            index = chunk_format.index_file(SavedLayout.from_text(now.layout), chunks)
+            self._folder.write(f"{DATA}/{chunk_format.index_name}", index)
 
     def _delete(self, names: list[str]) -> None:
         """Delete files that no version needs. If one cannot be deleted, the elements are there."""

@@ -37,7 +37,11 @@ class RowCodec(ABC):
         """
 
     def file(self, rows: list[bytes]) -> tuple[bytes, bytes]:  # noqa: ARG002  most need none
-        """Return what is before and after all *rows*."""
+        """Return what is before and after all *rows*.
+
+        Raises:
+            ValueError: when a file cannot hold so many.
+        """
         return b"", b""
 
     @abstractmethod
@@ -82,6 +86,20 @@ class RowFormat(ChunkFormat):
         return _RowDecoder(self.codec(layout))
 
 
+def text_bytes(name: str, text: str | bytes) -> bytes:
+    """Return a *text* of the part *name* as bytes.
+
+    Raises:
+        ValueError: when it is no Unicode.
+    """
+    try:
+        return text.encode() if isinstance(text, str) else text
+    except UnicodeEncodeError as exc:
+        raise ValueError(
+            f"{name!r} has a text that cannot be written: {exc}; map it to bytes"
+        ) from exc
+
+
 def _told(kind: Alike) -> str:
     match kind:
         case Scalars():
@@ -110,7 +128,10 @@ class _RowEncoder:
 
     def finish(self) -> tuple[Any, list[int]]:
         """See `GroupEncoder.finish`."""
-        before, after = self._codec.file(self._rows)
+        try:
+            before, after = self._codec.file(self._rows)
+        except ValueError as exc:
+            raise DatasetError(f"save: {exc}") from exc
         starts = np.cumsum([len(before), *map(len, self._rows)])
         data = b"".join([before, *self._rows, after])
         return needed("pyarrow", "save").py_buffer(data), starts[self._ends].tolist()

@@ -23,7 +23,7 @@ from penstock.frames.columns import Alike, Scalars, Text, TextArrays, Unequal
 from penstock.frames.nest import LEAF, Column
 from penstock.frames.tensors import varint
 from penstock.saved.layout import SavedLayout
-from penstock.saved.row_format import RowCodec, RowFormat
+from penstock.saved.row_format import RowCodec, RowFormat, text_bytes
 
 HEAD = 12
 """Bytes of a length and its checksum."""
@@ -81,7 +81,7 @@ class _ExampleCodec(_RecordCodec):
         features = [
             (_field(_KEY, (name + suffix).encode(errors="backslashreplace")), messages)
             for (name, kind), column in zip(self._parts, columns, strict=True)
-            for suffix, messages in _features(kind, column)
+            for suffix, messages in _features(name, kind, column)
         ]
         entries = [
             [_field(_KEY, key + _field(_FEATURE, message)) for message in messages]
@@ -133,15 +133,15 @@ def _field(key: bytes, data: bytes) -> bytes:
     return b"".join([key, varint(len(data)), data])
 
 
-def _features(kind: Alike, column: Column) -> Iterator[tuple[str, list[bytes]]]:
+def _features(name: str, kind: Alike, column: Column) -> Iterator[tuple[str, list[bytes]]]:
     """Yield the features of a part: what follows its name, and the message of each element."""
     match kind:
         case Text():
-            yield "", [_texts([text]) for text in column]
+            yield "", [_texts(name, [text]) for text in column]
         case TextArrays():
-            yield "", [_texts(array.flat) for array in column]
+            yield "", [_texts(name, array.flat) for array in column]
         case Unequal() if kind.dtype == np.uint8:
-            yield "", [_texts([array.tobytes()]) for array in column]
+            yield "", [_texts(name, [array.tobytes()]) for array in column]
         case _:
             yield "", _numbers(kind.dtype, list(map(np.ravel, column)))
     integers = np.dtype(np.int64)
@@ -152,9 +152,8 @@ def _features(kind: Alike, column: Column) -> Iterator[tuple[str, list[bytes]]]:
         yield ".text", _numbers(integers, list(np.array(is_text)[:, None]))
 
 
-def _texts(texts: Any) -> bytes:
-    as_bytes = (text.encode() if isinstance(text, str) else text for text in texts)
-    return _field(_TEXT, b"".join(_field(_KEY, text) for text in as_bytes))
+def _texts(name: str, texts: Any) -> bytes:
+    return _field(_TEXT, b"".join(_field(_KEY, text_bytes(name, text)) for text in texts))
 
 
 def _numbers(dtype: np.dtype[Any], arrays: list[NDArray[Any]]) -> list[bytes]:

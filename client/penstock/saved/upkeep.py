@@ -35,6 +35,8 @@ def leftovers(folder: SaveFolder, version: SavedVersion) -> list[str]:
     manifests that name them, so that after a crash, the next call finds the rest.
     """
     versions, needed, old = SavedVersions("saves", folder), set(version.names), 0
+    if version.manifest.stage is SaveStage.COMPLETE:
+        needed.add(f"{DATA}/{version.manifest.options.chunk_format.index_name}")
     for replaced, until in _replaced(versions, version):
         if time.time() < until:
             needed.update(replaced.names)

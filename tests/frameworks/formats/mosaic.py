@@ -12,6 +12,7 @@ for _name in ("streaming", "streaming.base"):
     sys.modules.setdefault(_name, _package)
 
 from streaming.base.format.mds.encodings import get_mds_encodings, mds_decode  # noqa: E402
+from streaming.base.format.mds.reader import MDSReader  # noqa: E402
 from streaming.base.format.mds.writer import MDSWriter  # noqa: E402
 
-__all__ = ["MDSWriter", "get_mds_encodings", "mds_decode"]
+__all__ = ["MDSReader", "MDSWriter", "get_mds_encodings", "mds_decode"]

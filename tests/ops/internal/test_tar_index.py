@@ -9,8 +9,8 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.file_parts import FilePart, local_version
 from penstock.ops import webdataset
-from penstock.ops.internal.tar import members
 from penstock.ops.internal.tar_index import listed
+from penstock.storage.tar import members
 from tests.ops.internal.test_file_parts import parted
 
 FILES = [

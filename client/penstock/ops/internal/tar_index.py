@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from penstock import stored_file
 from penstock.file_parts import FilePart
-from penstock.ops.internal.tar import BLOCK, BadTarError, TarMember, members, text
+from penstock.storage.tar import BLOCK, BadTarError, TarMember, members, text
 from penstock.stored_file import CHUNK
 
 log = logging.getLogger("penstock.files")

@@ -3,7 +3,7 @@ import tarfile
 
 import pytest
 
-from penstock.ops.internal.tar import BadTarError, members
+from penstock.storage.tar import BadTarError, members
 
 
 def archive(*files, form=tarfile.GNU_FORMAT):
