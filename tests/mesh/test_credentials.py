@@ -21,7 +21,7 @@ from penstock.errors import (
 )
 from penstock.reader.session import line
 from penstock.runtime.event_loop import LoopThread
-from penstock.service import from_dataset_id, register_dataset
+from penstock.service import from_dataset_id, register_dataset, save
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.local import LocalCluster
@@ -101,6 +101,20 @@ def test_a_reader_reads_what_is_registered_and_registers_nothing(secured, keys):
     assert sorted(int(x) for x in found) == [0, 1, 2]
     with pytest.raises(WrongRole, match="for the role trainer"):
         register_dataset(secured.target, Dataset.range(5), credentials=keys / "reader")
+
+
+def test_a_trainer_saves_and_a_reader_only_looks(secured, keys, tmp_path):
+    pytest.importorskip("pyarrow")
+    target, path = secured.target, tmp_path / "saved"
+    with pytest.raises(WrongRole, match="is for the role trainer, and reader"):
+        save(Dataset.range(50), tmp_path / "other", target, credentials=keys / "reader")
+    job = save(Dataset.range(50), path, target, credentials=keys / "trainer")
+
+    assert job.wait(60).elements == 50
+    asked = (secured.dispatcher.address, caller_with(str(keys / "reader")))
+    assert ask(*asked, lambda api: api.find_recording(job.save_id)).stage == "complete"
+    with pytest.raises(WrongRole, match="is for the role trainer or operator"):
+        ask(*asked, lambda api: api.cancel_recording(job.save_id))
 
 
 def test_who_has_no_credentials_does_not_come_in(secured, keys, tmp_path):

@@ -1,9 +1,11 @@
 """Datasets that workers save: processes die, and each element is in the folder once."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,11 +13,19 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError, TransformError
+from penstock.errors import (
+    DatasetError,
+    FileChanged,
+    Refused,
+    Superseded,
+    TransformError,
+    WaitedTooLong,
+)
 from penstock.reader.registration import call
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import SavedVersions
 from penstock.service import save
+from penstock_dispatcher import DispatchServer
 from tests.process_tree import below
 from tests.storage.stand_in import served
 from tests.waiting import wait_until
@@ -301,6 +311,94 @@ def test_a_save_is_cancelled_from_another_process_and_continued(cluster, tmp_pat
     said, _ = elsewhere(tmp_path / "saved", cluster).communicate(timeout=100)
     assert said.split()[1] == str(COUNT)
     assert seen(tmp_path / "saved") == list(range(COUNT))
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A dataset of which the second half waits; and a function that lets it go on."""
+    gate = tmp_path / "gate"
+
+    def waits(x):
+        while x >= COUNT // 2 and not gate.exists():
+            time.sleep(0.01)
+        return {"x": x}
+
+    return Dataset.range(COUNT).map(waits), gate.touch
+
+
+@pytest.mark.slow
+def test_a_worker_that_drains_and_a_process_that_dies_give_the_save_to_another(
+    another, tmp_path, held
+):
+    dataset, go_on = held
+    with another(workers=2) as cluster:
+        job = save(dataset, tmp_path / "saved", cluster.target, chunk_seconds=0.1)
+        wait_until(lambda: job.progress().elements, 60)
+        host = host_of(cluster)
+        (recorder,) = recorders(host)
+        os.kill(recorder, signal.SIGKILL)
+        wait_until(lambda: hosted(cluster)["worker"] not in ("", host.address), 60)
+        host_of(cluster).terminate()
+        wait_until(lambda: hosted(cluster)["worker"] == host.address, 60)
+        go_on()
+
+        assert job.wait(120).elements == COUNT
+    assert seen(tmp_path / "saved") == list(range(COUNT))
+
+
+@pytest.mark.slow
+def test_a_save_waits_for_workers_and_a_caller_no_longer_than_it_says(another, tmp_path, held):
+    dataset, go_on = held
+    go_on()
+    with another(workers=1) as cluster:
+        cluster.workers[0].kill()
+        job = save(dataset, tmp_path / "saved", cluster.target, timeout=1.0)
+        with pytest.raises(WaitedTooLong, match="has 0 elements after 0.2 s, and goes on"):
+            job.wait(0.2)
+        cluster.workers[0].restart()
+
+        assert job.wait(120).elements == COUNT
+        assert job.progress().worker == ""
+
+
+def test_a_process_and_workers_leave_the_save_of_the_other_alone(cluster, tmp_path, held):
+    dataset, go_on = held
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    job = save(dataset, theirs, cluster.target, chunk_bytes=800)
+    wait_until(lambda: job.progress().elements, 60)
+    with pytest.raises(DatasetError, match=r"begun by penstock.service.save, which alone can"):
+        dataset.save(theirs, chunk_bytes=800)
+    saving = threading.Thread(target=dataset.save, args=(mine,), kwargs={"chunk_bytes": 800})
+    saving.start()
+    wait_until(lambda: elements_of(mine), 60)
+    with pytest.raises(DatasetError, match=r"begun by Dataset.save, which alone can continue it"):
+        save(dataset, mine, cluster.target, chunk_bytes=800)
+    go_on()
+    saving.join()
+
+    assert job.wait(60).elements == COUNT
+    assert seen(theirs) == seen(mine) == list(range(COUNT))
+
+
+def test_a_save_that_another_dataset_replaces_says_so(cluster, tmp_path, held):
+    dataset, go_on = held
+    job = save(dataset, tmp_path / "saved", cluster.target, chunk_bytes=800)
+    wait_until(lambda: job.progress().elements, 60)
+    other = save(Dataset.range(9), tmp_path / "saved", cluster.target, overwrite=True)
+    go_on()
+
+    assert other.wait(60).elements == 9
+    with pytest.raises(FileChanged, match="another dataset replaced this one"):
+        job.progress()
+    with pytest.raises(Superseded, match="another"):
+        job.wait(60)
+    assert [int(x) for x in Dataset.load(tmp_path / "saved")] == list(range(9))
+
+
+def test_a_dispatcher_without_a_work_dir_hosts_no_save(tmp_path):
+    with DispatchServer() as dispatcher:
+        with pytest.raises(Refused, match=r"has no work_dir.*or call Dataset.save"):
+            save(Dataset.range(9), tmp_path / "saved", dispatcher.target)
 
 
 @pytest.mark.slow

@@ -53,7 +53,13 @@ def begun(
         latest = versions.latest() or first  # another process began at the same moment
     now = latest.manifest
     is_same = now.outline.fingerprint == pipeline.fingerprint and now.options == options
-    if is_same and not (overwrite and now.stage is SaveStage.COMPLETE):
+    is_another_kind = _is_at_a_job(latest) not in (None, hosted)
+    if is_same and not (overwrite and (is_another_kind or now.stage is SaveStage.COMPLETE)):
+        if is_another_kind:
+            raise DatasetError(
+                f"save: {path} was begun by {'Dataset.save' if hosted else 'penstock.service.save'}"
+                f", which alone can continue it: call that, or {_CURE}"
+            )
         is_open = hosted and now.stage is SaveStage.OPEN
         return latest if is_open else taken_over(versions, latest, path)
     if not overwrite:
@@ -62,6 +68,12 @@ def begun(
     if not versions.commit(again):
         raise _taken(path)
     return again
+
+
+def _is_at_a_job(version: SavedVersion) -> bool | None:
+    """Return whether saving goes on in a job of workers; None if it may begin anew."""
+    state = position_of(version).state
+    return "jobs" in state if isinstance(state, dict) else None
 
 
 def _with_inputs(manifest: Manifest, node: Node) -> Manifest:

@@ -84,5 +84,5 @@ def of_job(now: Look, job: str) -> Look:
     passes = passes_meant(now.stats.iterations, job)
     numbers = {it.iteration for it in passes}
     looks = tuple(one for one in now.mesh.jobs if one.iteration in numbers)
-    stats = replace(now.stats, iterations=passes, registrations=(), forgotten=())
+    stats = replace(now.stats, iterations=passes, registrations=(), forgotten=(), saves=())
     return replace(now, stats=stats, mesh=MeshLook(looks, now.mesh.trouble))
