@@ -42,7 +42,7 @@ def inputs_of(sources: Iterable[tuple[str, Any]]) -> tuple[SourceFiles, ...]:
     for op, units in sources:
         if not isinstance(units, FilePattern):
             continue
-        with suppress(PenstockError):
+        with suppress(PenstockError, OSError, ImportError):
             names = files.listing(op, replace(units, part_bytes=WHOLE))
             found.append(_told(op, units.cut(names)))
     return tuple(found)

@@ -1,8 +1,10 @@
 """`penstock saves`: shows, checks and tidies saved datasets."""
 
+import errno
 import importlib
 import json
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -101,6 +103,19 @@ def test_what_a_process_that_died_left_is_deleted(saved, saves):
     assert saves("gc", saved)[1].endswith("2 files deleted\n")
     assert not any(file.exists() for file in left)
     assert saves("verify", saved)[0] == 0
+
+
+def test_a_file_that_cannot_be_deleted_is_an_error(saved, saves, monkeypatch):
+    (saved / "data" / "00000999.arrow").write_text("x")
+
+    def refused(self, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    code, _, err = saves("gc", saved)
+
+    assert code == 2
+    assert "00000999.arrow cannot be deleted" in " ".join(err.split())
 
 
 def test_chunks_of_a_replaced_dataset_are_deleted_an_hour_later(saved, saves, an_hour_later):

@@ -11,7 +11,7 @@ from rich.table import Table
 from penstock import files
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.loading import check_repair
-from penstock.errors import ConfigError, MissingFile
+from penstock.errors import ConfigError, DatasetError, MissingFile
 from penstock.ops.internal.made_again import chunk_made_again
 from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_reader import DamagedError
@@ -224,8 +224,15 @@ def _delete(folder: SaveFolder, version: SavedVersion, *, dry_run: bool) -> int:
     names = leftovers(folder, version)
     for name in names:
         screen.print(folder.file(name), soft_wrap=True)
-        if not dry_run:
+        if dry_run:
+            continue
+        try:
             folder.delete(name)
+        except OSError as exc:
+            raise DatasetError(
+                f"saves gc: {folder.file(name)} cannot be deleted ({exc}): see who may write to "
+                "its folder"
+            ) from exc
     return len(names)
 
 
