@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,33 @@ def test_saves_by_other_workers_that_time_cuts_elsewhere_are_equal_to_the_byte(
     assert data(one) == data(other)
     assert chunks_of(one) == chunks_of(other)
     assert seen(other) == list(range(COUNT))
+
+
+@pytest.mark.slow
+def test_a_save_whose_workers_are_killed_one_after_another_is_equal_to_the_byte(another, tmp_path):
+    def slow(x):
+        time.sleep(0.004)
+        return uneven(x)
+
+    dataset, calm, wild = Dataset.range(COUNT).map(slow), tmp_path / "calm", tmp_path / "wild"
+    with another(workers=3) as cluster:
+        save(dataset, calm, cluster.target, chunk_bytes=2000).wait(120)
+        followed = Dataset.load(wild, wait=True, timeout=100)
+        far = iter(followed.distribute("distributed_epoch", cluster.target))
+        job = save(dataset, wild, cluster.target, chunk_bytes=2000, chunk_seconds=0.1)
+        with ThreadPoolExecutor(1) as threads:
+            found = threads.submit(lambda: [int(e["x"]) for e in far])
+            for worker in cluster.workers:
+                before = elements_of(wild)
+                wait_until(lambda before=before: elements_of(wild) > before, 60)
+                worker.kill()
+                worker.restart()
+
+            assert sorted(found.result(100)) == list(range(COUNT))
+            job.wait(60)
+
+    assert data(wild) == data(calm)
+    assert chunks_of(wild) == chunks_of(calm)
 
 
 @pytest.mark.slow
