@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.saved.chunks import ChunkContents
-from penstock.saved.pieces import LEAST, Piece, finished
+from penstock.saved.pieces import LEAST, Piece, as_one, finished
 from penstock.saved.receipts import begins_split, new_chunk
 
 CHUNK = 80
@@ -69,23 +69,33 @@ def test_chunks_depend_on_elements_alone_whatever_cuts_them_and_whenever_they_ar
     chunks, left, waiting = [], [], list(pieces)
     while waiting:
         some = data.draw(st.integers(1, len(waiting)))
-        done, left = finished([*left, *waiting[:some]], CHUNK, is_over=False)
+        done, short, begun = finished([*left, *waiting[:some]], CHUNK, is_over=False)
         chunks, waiting = chunks + done, waiting[some:]
-    done, left = finished(left, CHUNK, is_over=True)
-    chunks += done
+        left = joined(data, short, ended=True) + joined(data, begun, ended=False)
+    done, *left = finished(left, CHUNK, is_over=True)
 
-    assert left == []
-    assert [one for chunk in chunks for one in chunk] == pieces
-    assert counts(chunks) == expected(splits)
+    assert left == [[], []]
+    assert counts([*chunks, *done]) == expected(splits)
+
+
+def joined(data, pieces, *, ended):
+    """Return *pieces*, perhaps with one in place of the last ones."""
+    first = data.draw(st.integers(0, len(pieces)))
+    kept, new = pieces[:first], pieces[first:]
+    if len(new) < 2:
+        return pieces
+    number = new_chunk(begins_split=begins_split(new[0].number))
+    contents = ChunkContents(sum(one.contents.count for one in new), 0, 0, ())
+    return [*kept, as_one(number, contents, new, ended=ended)]
 
 
 @given(cut_splits())
 def test_few_elements_wait_for_the_end_of_their_chunk(made):
     _, pieces = made
-    _, left = finished(pieces, CHUNK, is_over=False)
-    ended = [one for one in left if one.ends]
+    _, short, begun = finished(pieces, CHUNK, is_over=False)
 
-    assert sum(one.nbytes for one in ended) * LEAST < CHUNK
+    assert sum(one.nbytes for one in short if one.ends) * LEAST < CHUNK
+    assert not any(one.ends for one in begun)
 
 
 def test_the_number_of_a_new_chunk_tells_whether_a_split_begins_with_it():

@@ -61,7 +61,7 @@ def only_taken_rows_count(stack: ExitStack) -> None:
 @RULES.add("The elements alone decide where a chunk ends, and neither time nor crashes.")
 def elements_end_chunks(stack: ExitStack) -> None:
     def finished(self, pieces, *, is_over):
-        return [[piece] for piece in pieces], ()
+        return [[piece] for piece in pieces], [], []
 
     put(stack, Recording, "_finished", finished)
 

@@ -8,7 +8,7 @@ splits, are joined until they have that many bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -38,17 +38,18 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 def finished(
     pieces: Iterable[Piece], chunk_bytes: int, *, is_over: bool
-) -> tuple[list[list[Piece]], list[Piece]]:
-    """Return the pieces of each chunk that is finished, and those left; both in order.
+) -> tuple[list[list[Piece]], list[Piece], list[Piece]]:
+    """Return the pieces of each chunk that is finished; then those left, all in order.
 
-    *pieces* begin with a chunk. If it *is_over*, no piece follows, so none is left.
+    Those left are short stretches, and a stretch that has not ended. *pieces* begin with a chunk.
+    If it *is_over*, no piece follows, so none is left.
 
     >>> def piece(nbytes, *, ends, split=False):
     ...     return Piece(int(split), ChunkContents(1, nbytes, 0, ()), nbytes, ends)
     >>> three = [piece(3, ends=True), piece(5, ends=False), piece(80, ends=True)]
-    >>> chunks, left = finished([*three, piece(1, ends=True)], 80, is_over=False)
-    >>> [[one.nbytes for one in chunk] for chunk in chunks], [one.nbytes for one in left]
-    ([[3], [5, 80]], [1])
+    >>> chunks, short, begun = finished([*three, piece(1, ends=True)], 80, is_over=False)
+    >>> [[one.nbytes for one in chunk] for chunk in chunks], [one.nbytes for one in short], begun
+    ([[3], [5, 80]], [1], [])
     """
     chunks: list[list[Piece]] = []
     short: list[Piece] = []
@@ -71,7 +72,21 @@ def finished(
     if is_over and short:
         chunks.append(short)
         short = []
-    return chunks, short + stretch
+    return chunks, short, stretch
+
+
+def as_one(number: int, contents: ChunkContents, pieces: Sequence[Piece], *, ended: bool) -> Piece:
+    """Return the piece *number*, which has the elements of *pieces* and takes their place.
+
+    Either all their stretches have *ended*, or they are of one that has not.
+    """
+    if not ended:
+        return Piece(number, contents, pieces[-1].nbytes)
+    following = [*map(_begins, pieces[1:]), True]
+    nbytes = sum(
+        one.nbytes for one, ends in zip(pieces, following, strict=True) if one.ends or ends
+    )
+    return Piece(number, contents, nbytes, ends=True)
 
 
 def _begins(piece: Piece) -> bool:

@@ -31,7 +31,7 @@ from penstock.saved.manifest import (
     SavedVersions,
     chunk_name,
 )
-from penstock.saved.pieces import Piece, finished
+from penstock.saved.pieces import Piece, as_one, finished
 from penstock.saved.receipts import ChunkTold, begins_split, new_chunk, new_name, told_name
 from penstock.saved.taken import RowRun, TakenRows, runs_of
 from penstock.saved.upkeep import leftovers, lost
@@ -155,24 +155,41 @@ class Recording:
                 raise DatasetError(_unlike(layout, its, number))
             layout = its
             pieces.append(piece)
-        done, left = self._finished(pieces, is_over=stage is SaveStage.COMPLETE)
+        done, *left = self._finished(pieces, is_over=stage is SaveStage.COMPLETE)
         first = len(self.version.chunks)
         chunks = tuple(self._chunk(first + i, its, layout) for i, its in enumerate(done))
+        left = [self._as_few(its, layout, ended=i == 0) for i, its in enumerate(left)]
+        kept = tuple(chain.from_iterable(left))
         position = None
         if stage is not SaveStage.COMPLETE:
             position = msgspec.to_builtins(Position(receipts.state(), self._taken.going_on()))
-        changes = {"layout": layout, "position": position, "pieces": tuple(left), "error": ""}
+        changes = {"layout": layout, "position": position, "pieces": kept, "error": ""}
         self._add(chunks, stage=stage, **changes)
         # Until now, a crash would have made the version before need them.
-        gone = [piece.number for piece in chain.from_iterable(done)]
+        gone = {piece.number for piece in pieces} - {piece.number for piece in kept}
         self._delete([name(number) for number in gone for name in (new_name, told_name)])
         self._spent += self._committed - began
 
-    def _finished(self, pieces: list[Piece], *, is_over: bool) -> tuple[list[list[Piece]], Any]:
+    def _finished(
+        self, pieces: list[Piece], *, is_over: bool
+    ) -> tuple[list[list[Piece]], list[Piece], list[Piece]]:
         options = self.version.manifest.options
         if options.order == "split":
             return finished(pieces, options.chunk_bytes, is_over=is_over)
-        return [[piece] for piece in pieces], ()
+        return [[piece] for piece in pieces], [], []
+
+    def _as_few(self, pieces: list[Piece], layout: str, *, ended: bool) -> list[Piece]:
+        """Return *pieces* with one in place of all that are new: versions list each of them."""
+        known = {piece.number for piece in self.version.manifest.pieces}
+        new = [piece for piece in pieces if piece.number not in known]
+        if len(new) < 2:
+            return pieces
+        number = new_chunk(begins_split=begins_split(new[0].number))
+        data, contents = self._merged(new, layout)
+        name = new_name(number)
+        with self._folder.writing(name):
+            self._folder.write(name, data)
+        return [*pieces[: -len(new)], as_one(number, contents, new, ended=ended)]
 
     def _add(self, chunks: tuple[ChunkContents, ...], **changes: Any) -> None:
         following = self.version.following(chunks, **changes)
@@ -219,15 +236,19 @@ class Recording:
             with self._folder.writing(name):
                 self._folder.copy(piece.name, name)
             return piece.contents
-        elements: list[Element] = []
-        for piece in pieces:
-            rows = range(piece.contents.count)
-            elements += self._rows(piece.number, piece.contents, layout, rows)
-        data, contents = self._encoded(elements, layout)
+        data, contents = self._merged(pieces, layout)
         name = chunk_name(number, contents, suffix)
         with self._folder.writing(name):
             self._folder.write(name, data)
         return contents
+
+    def _merged(self, pieces: list[Piece], layout: str) -> tuple[Any, ChunkContents]:
+        """Return the bytes of the file that has the elements of *pieces*."""
+        elements: list[Element] = []
+        for piece in pieces:
+            rows = range(piece.contents.count)
+            elements += self._rows(piece.number, piece.contents, layout, rows)
+        return self._encoded(elements, layout)
 
     def _encoded(self, elements: list[Element], layout: str) -> tuple[Any, ChunkContents]:
         """Return the bytes of the file that a worker would have written of *elements*."""
