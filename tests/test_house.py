@@ -75,6 +75,7 @@ TRIED_THROUGH = {
     "penstock.ops.follow": "ops/test_load.py",
     "penstock.analysis.freezing": "ops/test_snapshot.py",
     "penstock.dataset.keeping": "ops/test_snapshot.py",
+    "penstock.ops.internal.chance": "ops/test_snapshot.py",
     "penstock.ops.internal.kept_stream": "ops/test_snapshot.py",
     "penstock.ops.internal.saved_rows": "ops/test_snapshot.py",
     "penstock.ops.internal.snapshot_key": "ops/test_snapshot.py",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, PenstockError
 from penstock.protocol.recording import SaveStage
 from penstock.saved import write_through
 from penstock.saved.folder import folder_of
@@ -329,6 +329,13 @@ def test_what_would_be_frozen_is_refused_with_the_operator(dataset, why, path):
     with pytest.raises(DatasetError, match=f"^snapshot: .*{why}.*"):
         dataset.snapshot(path)
     assert not path.exists()
+
+
+def test_chance_in_a_dataset_that_a_function_returns_is_refused_when_it_is_met(path):
+    kept = Dataset.range(3).flat_map(lambda x: Dataset.range(9).shuffle(9)).snapshot(path)
+
+    with pytest.raises(PenstockError, match=r"snapshot: shuffle draws a new order or new numbers"):
+        list(kept)
 
 
 def test_a_shuffle_with_one_order_for_all_passes_is_kept(path):

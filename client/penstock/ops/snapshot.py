@@ -11,13 +11,15 @@ State: that of `penstock.ops.internal.kept_stream`. If tasks draw splits, that o
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.engine.splits import SplitReader
+from penstock.errors import DatasetError
 from penstock.graph.node import Node
+from penstock.ops.internal.chance import drawn_by
 from penstock.ops.internal.kept_stream import Kept, KeptStream
 from penstock.ops.internal.snapshot_key import announce, key_of, part_key
 from penstock.ops.internal.unit_cursor import Units
@@ -57,12 +59,25 @@ class Snapshot(Node):
         if context.splits is not None:
             return _SplitsIterator(self, context, context.splits, state)
         outline = key_of(self.upstream, by_splits=False)
+        steady = _steady(context)
 
         def opened(below: State) -> OpIterator:
-            return context.open(self.upstream, below)
+            return steady.open(self.upstream, below)
 
         folder = announce(self.path, outline)
         return KeptStream(Kept(folder, outline, self.save_options, opened, False), state)
+
+
+def _steady(context: Context) -> Context:
+    """Return a context in which element k is the same in all passes, tasks and runs."""
+
+    def check(path: str, node: Any) -> None:
+        if context.on_open is not None:
+            context.on_open(path, node)
+        if why := drawn_by(node):  # in a dataset that a function returned
+            raise DatasetError(f"snapshot: {why}")
+
+    return replace(context, base_seed=0, common_seed=None, pass_key=0, passes=(), on_open=check)
 
 
 class _SplitsIterator(RowsIterator):
@@ -131,7 +146,7 @@ class _SplitsIterator(RowsIterator):
 
         def opened(below: State) -> OpIterator:
             splits = SplitReader(lambda _, place: Split(0, 0) if place else split)
-            inner = replace(self._context, splits=splits, shared={})
+            inner = replace(_steady(self._context), splits=splits, shared={})
             return inner.open(self._node.upstream, below)
 
         kept = Kept(folder, self._outline, self._node.save_options, opened, is_split=True)
