@@ -106,3 +106,20 @@ def test_each_visit_of_a_repeated_part_is_checked(tmp_path):
 
     numbers(checked(made, tmp_path, judge).repeat(3))
     assert len(judge) == 2
+
+
+def test_an_element_that_cannot_be_made_again_is_read_and_not_compared(tmp_path):
+    class Fails:
+        broken = False
+
+        def __call__(self, x):
+            if Fails.broken:
+                raise ValueError("the source is gone")
+            return x
+
+    made, judge = Dataset.range(30).map(Fails()), Judged()
+    numbers(checked(made, tmp_path, judge))
+    Fails.broken = True
+
+    assert numbers(checked(made, tmp_path, judge)) == list(range(30))
+    assert not judge

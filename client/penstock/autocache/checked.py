@@ -10,14 +10,16 @@ from typing import ClassVar, Protocol
 
 from penstock.element import Element
 from penstock.engine.context import Context, open_node
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
 from penstock.engine.rows import Block, elements_of
 from penstock.engine.tallies import Tallies
+from penstock.errors import PenstockError
 from penstock.graph.node import Node, function
 from penstock.ops.internal.snapshot_key import key_of
 from penstock.ops.internal.stretch import is_indexed, stretch_of
 from penstock.ops.snapshot import Snapshot
 from penstock.protocol.recording import SaveStage
+from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import SaveFolder, folder_of
 from penstock.saved.formats import FORMATS
@@ -90,7 +92,7 @@ class _CheckedIterator(OneInputIterator):
         number, self._plain = at
         self._number: int = number
         made = node.upstream.upstream
-        self._again = _Remade(made, replace(context, path=f"{context.path}.0.0"))
+        self._remade = _Remade(made, replace(context, path=f"{context.path}.0.0"))
         first = context.seed() % min(EACH, count) if count > 0 else 0
         every = range(first, count, EACH)
         if not is_indexed(made):  # any other elements could only be made with all before them
@@ -109,12 +111,26 @@ class _CheckedIterator(OneInputIterator):
         while self._number <= self._next < end:
             place = self._next - self._number
             (element,) = elements_of(block[place : place + 1])
-            made = self._again.element(self._next)
-            same = made is not None and _bytes(made) == _bytes(element)
-            self._node.judge.compared(self._next, same=same)
+            self._compare(element)
             self._next = next(self._to_check, -1)
         self._number = end
         return block
+
+    def _compare(self, element: Element) -> None:
+        """Make *element* again, and compare both.
+
+        If that fails, the error says nothing of the kept element: its source may be gone. Then
+        nothing more is compared in this pass.
+        """
+        try:
+            made = self._remade.element(self._next)
+        except PenstockError as exc:
+            if is_interrupt(exc):
+                raise
+            self._to_check = iter(())
+            return
+        same = made is not None and _bytes(made) == _bytes(element)
+        self._node.judge.compared(self._next, same=same)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
@@ -130,7 +146,7 @@ class _CheckedIterator(OneInputIterator):
 
     def close(self) -> None:
         """See `OpIterator.close`."""
-        self._again.close()
+        self._remade.close()
         super().close()
 
 
@@ -161,12 +177,8 @@ class _Remade:
 
 
 def _first(running: OpIterator) -> Element | None:
-    while True:
-        try:
-            block = running.block(1)
-        except ELEMENT_ERRORS:
-            continue
-        return block[0] if block else None
+    block = running.block(1)
+    return block[0] if block else None
 
 
 def _bytes(element: Element) -> bytes:

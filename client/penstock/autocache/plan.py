@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from penstock.autocache.cuts import Place, places_of
 from penstock.autocache.decision import Choice, Cut, choose
 from penstock.autocache.measured import OperatorWork, SizedTimes, Sizes, work_of
 from penstock.autocache.store_speed import StoreSpeed, store_speed
+from penstock.errors import PenstockError
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.traversal import options_of, rewritten, structure_of
 from penstock.ops.snapshot import Snapshot
@@ -143,7 +145,7 @@ class CutPlan:
             before.chosen if before else None,
             decided=before is not None,
         )
-        self._memory.choice = made
+        self._memory.choice, self._memory.found = made, ""
         return self._chosen
 
     def way(self, number: int | None) -> Way:
@@ -246,7 +248,8 @@ class CutPlan:
             self._label(number),
             self._label(number),
         )
-        folder_below(self._snapshot(self.places[number])).create(_DIFFERS, b"1")
+        with suppress(OSError, PenstockError):  # other processes find the difference themselves
+            folder_below(self._snapshot(self.places[number])).create(_DIFFERS, b"1")
 
     def _label(self, number: int) -> str:
         return self.places[number].node.label
