@@ -1,4 +1,4 @@
-"""What `Dataset.load` finds in a folder, compares with the arguments, and makes a dataset of."""
+"""Finds the saved dataset that `Dataset.load` names, and compares it with the arguments."""
 
 from __future__ import annotations
 

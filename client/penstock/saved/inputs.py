@@ -1,4 +1,4 @@
-"""What a pipeline read when its elements were saved: the files of its sources, in a few words."""
+"""The files that a pipeline read when its elements were saved, in a few words for a manifest."""
 
 from __future__ import annotations
 
