@@ -32,7 +32,7 @@ from pictures import grouped, picture  # noqa: E402
 README = HERE / "README.md"
 IMAGES = HERE.parent / "docs/images/benchmarks"
 PAGE = HERE.parent / "docs/reference/benchmarks.md"
-WITH_PEERS = frozenset({"peers", "files", "packing"})
+WITH_PEERS = frozenset({"peers", "files", "packing", "saved"})
 LONG = frozenset({"hundred_thousand_passes", "many_passes"})
 """They take many minutes: they are asked for by name, and not with the others."""
 

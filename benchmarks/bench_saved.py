@@ -1,29 +1,66 @@
-"""What does a saved dataset cost to write and to read?
+"""What does a saved dataset cost to write and to read, and how fast is it beside others?
 
-Writing, beside iterating over the same pipeline without writing. Reading, beside `Dataset.arrow`
-over the same files, pyarrow alone, and Hugging Face's `load_from_disk` if it is installed. In this
-process; processor time counts.
+In this process, processor time counts: writing beside iterating over the same pipeline, and reading
+beside `Dataset.arrow` over the same files. Then Penstock, tf.data, Hugging Face's datasets and
+Mosaic's streaming take turns, each in its own process and environment, and the clock counts.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from measure import arguments, in_turn, show
+from contests import Question, arguments, compared
+from measure import Figure, in_turn, show
 
 from penstock import Dataset
 
+PEERS = ("tensorflow_saved", "torch_saved", "mosaic_saved")
 MIB = 1 << 20
 ARRAYS, ROWS = 200, 200_000
 RANDOM = np.random.default_rng(1).integers(0, 255, MIB, np.uint8)
+
+
+def _beside(title: str, unit: str, row: str, **ours: str) -> Question:
+    others = ("tensorflow", "tf.data"), ("torch", "HF datasets"), ("mosaic", "Mosaic Streaming")
+    return Question(
+        title,
+        unit,
+        (
+            *((f"{peer}_saved", row, name) for peer, name in others),
+            *(("penstock_saved", mine, name) for name, mine in ours.items()),
+        ),
+    )
+
+
+QUESTIONS = (
+    _beside("200 arrays of 1 MiB are saved", "ms", "save", Penstock="save", generator="made"),
+    _beside(
+        "arrays of 1 MiB, loaded in process", "arrays/s", "load", Penstock="load", arrow="plain"
+    ),
+    _beside(
+        "arrays of 1 MiB, loaded by two workers",
+        "arrays/s",
+        "far load",
+        Penstock="far load",
+        arrow="far plain",
+    ),
+    Question(
+        "a save by two workers that is followed, chunk_seconds=0.5",
+        "ms",
+        (
+            ("penstock_saved", "first chunk", "from the call to the first element"),
+            ("penstock_saved", "end", "from the last element to the end"),
+        ),
+    ),
+)
 
 
 def _array(i: int) -> dict[str, Any]:
@@ -41,10 +78,17 @@ def _touched(element: Any) -> int:
     return 1
 
 
-def _timed(count: int, read: Callable[[], Iterable[Any]]) -> Callable[[], float]:
-    """Return what measures the microseconds of processor time for each of *count* elements."""
+def _timed(
+    count: int, read: Callable[[], Iterable[Any]], without: Path | None = None
+) -> Callable[[], float]:
+    """Return what measures the microseconds of processor time for each of *count* elements.
+
+    Before that, the folder *without* is deleted.
+    """
 
     def run() -> float:
+        if without is not None:
+            shutil.rmtree(without, ignore_errors=True)
         began = time.process_time()
         found = sum(_touched(element) for element in read())
         assert found == count, found
@@ -54,7 +98,6 @@ def _timed(count: int, read: Callable[[], Iterable[Any]]) -> Callable[[], float]
 
 
 def _saved(dataset: Dataset, path: Path, compression: str | None) -> Iterable[Any]:
-    shutil.rmtree(path, ignore_errors=True)
     dataset.save(path, compression=compression)
     return range(len(dataset))
 
@@ -73,7 +116,7 @@ def _writing(folder: Path) -> Iterable[tuple[str, list[tuple[str, Callable[[], f
         candidates = [(f"{name}: made, not written", _timed(count, lambda d=dataset: d))]
         for how in (None, "lz4", "zstd"):
             path = folder / f"{name} {how}"
-            save = _timed(count, lambda d=dataset, p=path, h=how: _saved(d, p, h))
+            save = _timed(count, lambda d=dataset, p=path, h=how: _saved(d, p, h), path)
             candidates.append((f"{name}: saved, compression {how}", save))
         yield name, candidates
 
@@ -90,34 +133,26 @@ def _reading(folder: Path) -> Iterable[tuple[str, list[tuple[str, Callable[[], f
         ]
         if name == "1 MiB arrays":
             candidates.append((f"{name}: pyarrow", _timed(count, lambda f=files: _pyarrow(f))))
-        if find_spec("datasets"):
-            candidates.append(
-                (f"{name}: load_from_disk", _timed(count, _hugging_face(folder, name)))
-            )
         yield name, candidates
 
 
-def _hugging_face(folder: Path, name: str) -> Callable[[], Iterable[Any]]:
-    import datasets
-
-    fn, count = (_array, ARRAYS) if name == "1 MiB arrays" else (_row, ROWS)
-    path = str(folder / f"{name} of Hugging Face")
-    made = datasets.Dataset.from_generator(
-        lambda: (fn(i) for i in range(count)), cache_dir=str(folder / "cache")
-    )
-    made.save_to_disk(path)
-    return lambda: datasets.load_from_disk(path).with_format("numpy")
-
-
-def main() -> None:
-    """Measure writing, then reading what was written."""
-    question = (__doc__ or "").partition("\n")[0]
-    options = arguments(question)
+def _here(runs: int) -> list[Figure]:
     figures = []
     with tempfile.TemporaryDirectory() as folder:
         for measured in (_writing, _reading):
             for _, candidates in measured(Path(folder)):
-                figures += in_turn(candidates, "µs of a core for an element", options.runs)
+                figures += in_turn(candidates, "µs of a core for an element", runs)
+    return figures
+
+
+def main() -> None:
+    """Measure writing and reading here, then beside others."""
+    question = (__doc__ or "").partition("\n")[0]
+    options = arguments(question)
+    figures = [] if options.only else _here(2 if options.quick else options.runs)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["BENCH_SAVED"] = folder
+        figures += compared(QUESTIONS, "penstock_saved", PEERS, options)
     show(question, figures, options.json)
 
 

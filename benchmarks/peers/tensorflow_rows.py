@@ -43,12 +43,12 @@ def version() -> str:
 @contextmanager
 def ready() -> Iterator[Mapping[str, Any]]:
     """Have a service of two workers, each a process; give the rows."""
-    with _serving() as target:
+    with serving() as target:
         yield _rows(target)
 
 
 @contextmanager
-def _serving() -> Iterator[str]:
+def serving() -> Iterator[str]:
     """Start a dispatcher here, and two workers in processes; give the address."""
     with ExitStack() as held:
         dispatcher = service.DispatchServer()
@@ -66,15 +66,15 @@ def _serving() -> Iterator[str]:
 
 
 def _far(dataset: tf.data.Dataset, target: str) -> Any:
-    return _distributed(dataset, target).as_numpy_iterator
+    return distributed(dataset, target).as_numpy_iterator
 
 
-def _distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
+def distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
     policy = service.ShardingPolicy.DYNAMIC
     return dataset.apply(service.distribute(policy, target, compression=None))
 
 
-class _Again:
+class Again:
     """A dataset as something that gives an iterator of arrays each time."""
 
     def __init__(self, iterator: Any) -> None:
@@ -99,7 +99,7 @@ def _cold() -> float:
 def _cold_processes() -> float:
     """Do as `_cold`, with workers that are processes."""
     began = time.perf_counter()
-    with _serving() as target:
+    with serving() as target:
         next(iter(_far(tf.data.Dataset.range(10**9), target)()))
         return time.perf_counter() - began
 
@@ -116,13 +116,13 @@ def _rows(target: str) -> Mapping[str, Any]:
     slices = data.from_tensor_slices(np.arange(work.ROWS))
     forever = data.range(10**9)
 
-    def near(dataset: tf.data.Dataset) -> _Again:
-        return _Again(dataset.as_numpy_iterator)
+    def near(dataset: tf.data.Dataset) -> Again:
+        return Again(dataset.as_numpy_iterator)
 
-    def far(dataset: tf.data.Dataset) -> _Again:
-        return _Again(_far(dataset, target))
+    def far(dataset: tf.data.Dataset) -> Again:
+        return Again(_far(dataset, target))
 
-    near_shuffled = _Again(_distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
+    near_shuffled = Again(distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
     mib = forever.map(lambda _: tf.zeros([work.MIB], tf.uint8))
     images = forever.map(lambda _: tf.zeros(work.IMAGES, tf.float32))
     return {
