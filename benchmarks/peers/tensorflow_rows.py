@@ -66,10 +66,10 @@ def serving() -> Iterator[str]:
 
 
 def _far(dataset: tf.data.Dataset, target: str) -> Any:
-    return distributed(dataset, target).as_numpy_iterator
+    return _distributed(dataset, target).as_numpy_iterator
 
 
-def distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
+def _distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
     policy = service.ShardingPolicy.DYNAMIC
     return dataset.apply(service.distribute(policy, target, compression=None))
 
@@ -122,7 +122,7 @@ def _rows(target: str) -> Mapping[str, Any]:
     def far(dataset: tf.data.Dataset) -> Again:
         return Again(_far(dataset, target))
 
-    near_shuffled = Again(distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
+    near_shuffled = Again(_distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
     mib = forever.map(lambda _: tf.zeros([work.MIB], tf.uint8))
     images = forever.map(lambda _: tf.zeros(work.IMAGES, tf.float32))
     return {

@@ -25,6 +25,7 @@ from penstock.errors import (
     WaitedTooLong,
 )
 from penstock.saved.folder import folder_of
+from tests.ops.conftest import plain
 from tests.storage.conftest import bucket
 from tests.waiting import wait_until
 
@@ -80,6 +81,35 @@ def test_a_loaded_dataset_has_an_index(path):
 
     assert sorted(shuffled) == list(range(1000)) != shuffled
     assert numbers(loaded.shard(3, 1)) == list(range(1, 1000, 3))
+
+
+def test_a_shuffled_load_takes_its_index_from_the_manifest(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    Dataset.range(100).save(path, chunk_bytes=80)
+
+    assert sorted(numbers(Dataset.load(path).global_shuffle(seed=1))) == list(range(100))
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda i: (i, str(i), np.float32(i)),
+        lambda i: (i, {"text": b"b" * int(i), "even": np.bool_(i % 2 == 0)}),
+        lambda i: (i, np.full((2, 3), i)),
+        lambda i: (i, np.arange(i % 5), np.ones((1, i % 3, 2))),
+        lambda i: (i, np.datetime64(int(i), "s"), np.full(3000, i)),
+    ],
+    ids=["flat", "nested", "equal arrays", "ragged", "large"],
+)
+def test_a_shuffled_load_has_each_element_whole(path, made):
+    dataset = Dataset.range(60).map(made)
+    dataset.save(path, chunk_bytes=2000)
+    wanted = [plain(element) for element in dataset]
+    found = [plain(element) for element in Dataset.load(path).global_shuffle(seed=1)]
+
+    assert found != wanted
+    assert sorted(found, key=lambda element: int(element[1][1])) == wanted
 
 
 def test_states_of_a_loaded_dataset_are_exact(path, check_states):
