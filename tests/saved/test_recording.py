@@ -108,6 +108,25 @@ def test_rows_that_two_attempts_wrote_are_cut_to_those_that_were_taken(folder, f
     assert [chunk.count for chunk in SavedVersions("load", folder).latest().chunks] == [20]
 
 
+def test_a_version_with_pieces_is_read_by_numbers_also_when_chunks_have_replaced_these(
+    folder, first
+):
+    recording = Recording(folder, first)
+    receipts = Receipts(0, written(folder, 1, 0, 20)[:8] + written(folder, 2, 8, 20))
+    for run in runs_of(receipts.block(9)):
+        recording._taken.take(run)
+    recording._commit(receipts)
+    older = Dataset.load(folder.path, at=2)
+    before = list(map(int, older.global_shuffle(seed=1)))
+    recording.run(receipts, lambda: False)
+
+    assert len(older) == 8
+    assert list(map(int, older)) == list(range(8))
+    assert list(map(int, older.global_shuffle(seed=1))) == before
+    assert sorted(before) == list(range(8)) != before
+    assert folder.names("_penstock/new") == []
+
+
 OPTIONS = options_of_save("arrow", None, 80)
 
 

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
-from penstock.engine.rows import Block
+from penstock.engine.iterator import ByNumber, Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block, elements_of
 from penstock.errors import MissingFile, SaveIncomplete, WaitedTooLong
 from penstock.executors.function import transform_error
 from penstock.file_parts import FilePart
@@ -60,6 +61,10 @@ class Follow(Node):
         """See `Node.units`."""
         return ENDLESS if self.count is None else self.count
 
+    def by_number(self) -> ByNumber | None:
+        """See `Node.by_number`."""
+        return None if self.count is None else _FollowIterator(self, Context.local(0), None).fetch
+
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         return _FollowIterator(self, context, state)
@@ -99,6 +104,16 @@ class _FollowIterator(RowsIterator):
             if taken:
                 self._units.take(taken)
         return block
+
+    def fetch(self, numbers: NDArray[np.int64]) -> tuple[list[Element], Any]:
+        """See `penstock.engine.iterator.ByNumber`."""
+        found: list[Element] = []
+        for number in numbers.tolist():
+            try:
+                found += elements_of(self._at(number, 1))
+            except _ChunkError as exc:
+                return found, exc.error
+        return found, None
 
     def _at(self, start: int, n: int) -> Block:
         """Return up to *n* elements from number *start* on, as soon as there are some."""
