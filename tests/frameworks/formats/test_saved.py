@@ -72,8 +72,8 @@ def test_polars_reads_tables(saved, form):
 
 def test_duckdb_reads_parquet_and_tables_of_arrow(saved):
     found = [duckdb.sql(f"SELECT * FROM '{saved('parquet')}/*.parquet' ORDER BY n")]
-    table = pyarrow.dataset.dataset(saved("arrow"), format="arrow").to_table()  # noqa: F841
-    found.append(duckdb.sql("SELECT * FROM table ORDER BY n"))
+    arrow = pyarrow.dataset.dataset(saved("arrow"), format="arrow")
+    found.append(duckdb.from_arrow(arrow).order("n"))
     for rows in found:
         read = rows.to_arrow_table().to_pydict()
         check({**read, "image": shaped(read["image"])})
