@@ -24,6 +24,7 @@ from penstock.errors import (
 )
 from penstock.reader.registration import call
 from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
 from penstock.saved.manifest import SavedVersions
 from penstock.service import save
 from penstock_dispatcher import DispatchServer
@@ -187,6 +188,21 @@ def test_a_save_whose_workers_are_killed_one_after_another_is_equal_to_the_byte(
 
     assert data(wild) == data(calm)
     assert chunks_of(wild) == chunks_of(calm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "arrow"])
+def test_workers_of_which_one_dies_write_each_format_exactly_once(another, tmp_path, form):
+    dataset, path = Dataset.range(COUNT).map(uneven), tmp_path / "a folder" / "saved"
+    with another(workers=3) as cluster:
+        job = save(dataset, path, cluster.target, format=form, chunk_bytes=3000, chunk_seconds=0.02)
+        wait_until(lambda: elements_of(path), 60)
+        cluster.workers[-1].kill()
+        job.wait(120)
+
+    assert seen(path) == list(range(COUNT))
+    assert [int(e["x"]) for e in Dataset.load(path).shard(7, 3)] == list(range(3, COUNT, 7))
+    assert list((path / "_penstock" / "new").iterdir()) == []
 
 
 @pytest.mark.slow
