@@ -40,7 +40,7 @@ class DispatcherConfig(ServiceSettings):
     work_dir: str | None = None
     """A folder that only this dispatcher uses. It holds the journal and the definitions of
     datasets. A dispatcher that restarts with the same folder and port continues all jobs. Without a
-    folder it forgets them."""
+    folder it forgets them, and hosts no saves (`penstock.service.save`)."""
 
     fault_tolerant_mode: bool = False
     """Require that a restarted dispatcher continues. It then needs a `work_dir`; with one, it
