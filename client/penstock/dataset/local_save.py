@@ -64,9 +64,11 @@ def begun(
         return latest if is_open else taken_over(versions, latest, path)
     if not overwrite:
         raise DatasetError(f"save: {path} has another dataset: {_difference(now, fresh)}; {_CURE}")
-    again = latest.replaced_by(_with_inputs(fresh, node))
-    if not versions.commit(again):
-        raise _taken(path)
+    fresh = _with_inputs(fresh, node)
+    while not versions.commit(again := latest.replaced_by(fresh)):  # the old save goes on
+        latest = versions.latest(latest) or latest
+        if latest.manifest.save_id != now.save_id:
+            raise _taken(path)
     return again
 
 
