@@ -81,6 +81,7 @@ TRIED_THROUGH = {
     "penstock.ops.internal.snapshot_key": "ops/test_snapshot.py",
     "penstock.saved.write_through": "ops/test_snapshot.py",
     "penstock.ops.write_chunks": "ops/test_load.py",
+    "penstock.saved.tensorflow_folder": "mesh/test_distributed_save.py",
     "penstock.saved.chunk_reader": "ops/test_load.py",
     "penstock.saved.arrow_columns": "saved/test_chunk_format.py",
     "penstock.saved.row_format": "saved/test_chunk_format.py",

@@ -125,6 +125,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "from_dataset_id",
                 "register_dataset",
                 "save",
+                "distributed_save",
                 "save_job",
                 "set_weights",
             ],

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
+from penstock.analysis.array_spec import ArraySpec
+from penstock.analysis.element_spec import element_spec
 from penstock.dataset.by_id import from_dataset_id
 from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.save_job import SaveJob, SaveProgress, hosted
 from penstock.dataset.saving import check_divided, options_of_save, writing_of
+from penstock.element import map_leaves
 from penstock.engine.iterator import State
 from penstock.errors import DatasetError
+from penstock.frames.tensors import structured
+from penstock.graph.node import INFINITE
 from penstock.graph.traversal import DatasetBase
+from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_seconds
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
@@ -21,6 +27,11 @@ from penstock.reader.arguments import Asked, filled_in, service_of
 from penstock.reader.distribute import distribute
 from penstock.reader.mixture_weights import set_weights
 from penstock.reader.registration import register_dataset
+from penstock.saved.folder import folder_of
+from penstock.saved.formats import FORMATS
+from penstock.saved.manifest import SaveOptions
+from penstock.saved.tensor_file import TensorFormat
+from penstock.saved.tensorflow_folder import announce
 
 __all__ = [
     "SHARD_HINT",
@@ -29,6 +40,7 @@ __all__ = [
     "SaveProgress",
     "ShardingPolicy",
     "distribute",
+    "distributed_save",
     "from_dataset_id",
     "register_dataset",
     "save",
@@ -92,18 +104,113 @@ def save(
     if order not in ("split", "any"):
         raise DatasetError(f"save: order must be 'split' or 'any', not {order!r}")
     options = options_of_save(format, compression, chunk_bytes, order)
+    writing = writing_of(dataset, path, options, chunk_seconds)
+    asked = _Service(service, timeout, credentials)
+    return _hosted(writing, options, asked, overwrite=overwrite)
+
+
+class _Service(NamedTuple):
+    service: Any
+    timeout: Any
+    credentials: Any
+
+
+def _hosted(
+    writing: WriteChunks, options: SaveOptions, asked: _Service, *, overwrite: bool = False
+) -> SaveJob:
+    service, timeout, credentials = asked
     divided = distribute(
         "distributed_epoch",
         service,
-        ordered=order == "split",
+        ordered=options.order == "split",
         timeout=timeout,
         credentials=credentials,
     )
-    writing = writing_of(dataset, path, options, chunk_seconds)
     check_divided(writing, divided, options)
     address = service_of(filled_in(Asked(service, None, None, None, None)).service, credentials)
     seconds = check_seconds("save", "timeout", timeout)
     return hosted(writing, options, address, overwrite=overwrite, timeout=seconds)
+
+
+def distributed_save(
+    dataset: DatasetBase,
+    path: str | os.PathLike[str],
+    data_service_address: str,
+    compression: str | None = "AUTO",
+    *,
+    format: str = "arrow",  # noqa: A002  as in `save`
+    chunk_bytes: int = 64 << 20,
+    chunk_seconds: float = 10.0,
+    timeout: float = 60.0,
+    credentials: str | os.PathLike[str] | None = None,
+) -> SaveJob:
+    """Do as ``tf.data.experimental.distributed_save``: each path is saved once.
+
+    With ``format="tfrecord"``, TensorFlow's own ``tf.data.Dataset.load`` reads the folder, also
+    while it is written (``wait=True``): it has ``snapshot.metadata``, files in ``chunks/``, and at
+    the end ``DONE`` or ``ERROR``. `Dataset.load` reads it, too. Elements are in the folder as they
+    come. Unlike TensorFlow's, the save goes on when workers or the dispatcher are lost, and it
+    returns what says how far it has come.
+
+    Args:
+        dataset: what to save.
+        path: the folder, which does not exist.
+        data_service_address: the dispatcher, which has a ``work_dir``.
+        compression: ``"AUTO"``, or None. For the format ``"tfrecord"``, ``"SNAPPY"`` (which
+            ``"AUTO"`` is there; it needs the extra ``snappy``) or ``"GZIP"``; for others, what
+            `save` takes.
+        format: ``"tfrecord"``, or one that `save` takes.
+        chunk_bytes: as for `save`, and so are the others.
+        chunk_seconds: after how many seconds a chunk ends that has fewer bytes.
+        timeout: seconds for which the dispatcher may be absent when this process asks it.
+        credentials: the folder of a trainer's credentials.
+
+    Raises:
+        DatasetError: as `save`; when *path* is saved already, or is being saved.
+        Refused: when the dispatcher has no ``work_dir``.
+
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=1) as cluster:
+    ...     distributed_save(Dataset.range(9), "nines", cluster.target).wait(60).elements
+    9
+    """
+    _check_text("data_service_address", data_service_address)
+    where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    _check_text("path", where)
+    is_tensorflows = format == "tfrecord"
+    if compression == "AUTO":
+        compression = FORMATS[TensorFormat.name].compressions[0] if is_tensorflows else "auto"
+    name = TensorFormat.name if is_tensorflows else format
+    options = options_of_save(name, compression, chunk_bytes, "any", known=FORMATS)
+    writing = writing_of(dataset, where, options, chunk_seconds)
+    if writing.upstream.cardinality == INFINITE:
+        raise DatasetError(
+            "distributed_save: Saving an infinite dataset is not allowed: take a part of it, as "
+            "take(1_000_000)"
+        )
+    folder = folder_of("distributed_save", writing.path)
+    if folder.entries():
+        raise DatasetError(
+            f"distributed_save: the save to {where} is already started or completed, or the folder "
+            "has other files: give another path. penstock.service.save continues a save"
+        )
+    spec = map_leaves(_without_lengths, element_spec(writing.upstream)) if is_tensorflows else None
+    job = _hosted(writing, options, _Service(data_service_address, timeout, credentials))
+    if is_tensorflows:
+        announce(folder, structured(spec), options.compression)
+    return job
+
+
+def _without_lengths(leaf: Any) -> Any:
+    """Return *leaf* of a spec with any lengths: elements may differ from the first one."""
+    return ArraySpec((None,) * len(leaf.shape), leaf.dtype) if hasattr(leaf, "shape") else leaf
+
+
+def _check_text(name: str, given: Any) -> None:
+    if not isinstance(given, str):
+        raise DatasetError(f"distributed_save: {name} must be a string, not {given!r}")
+    if not given:
+        raise DatasetError(f"distributed_save: {name} must not be empty")
 
 
 def save_job(

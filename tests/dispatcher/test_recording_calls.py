@@ -27,7 +27,9 @@ async def answering(work_dir):
 
 async def test_a_dispatcher_without_a_folder_refuses_to_start_a_save():
     async with answering(None) as client:
-        with pytest.raises(Refused, match=r"has no work_dir.*start it with a work_dir"):
+        with pytest.raises(
+            Refused, match=r"no work_dir .*fault tolerant mode.*start it with a work_dir"
+        ):
             await client.start_recording(StartRecordingRequest("s", "/p", "d"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from penstock import files as file_names
@@ -17,7 +17,8 @@ from penstock.ops.write_chunks import WriteChunks
 from penstock.options import check_count, check_seconds
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
-from penstock.saved.formats import FORMATS
+from penstock.saved.chunk_format import ChunkFormat
+from penstock.saved.formats import OFFERED
 from penstock.saved.manifest import SaveOptions
 
 
@@ -140,15 +141,16 @@ def options_of_save(
     compression: Any,
     chunk_bytes: Any,
     order: str = "split",
+    known: Mapping[str, ChunkFormat] = OFFERED,
 ) -> SaveOptions:
-    """Return how elements are written, from what a user gave.
+    """Return how elements are written, from what a user gave: one of the *known* formats.
 
     Raises:
         DatasetError: naming the argument that is malformed.
     """
-    chosen = FORMATS.get(format) if isinstance(format, str) else None
+    chosen = known.get(format) if isinstance(format, str) else None
     if chosen is None:
-        raise DatasetError(f"save: format must be {_any_of(FORMATS)}, not {format!r}")
+        raise DatasetError(f"save: format must be {_any_of(OFFERED)}, not {format!r}")
     if compression == "auto":
         compression = chosen.compressions[0]
     if compression not in chosen.compressions:

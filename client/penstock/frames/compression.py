@@ -11,6 +11,7 @@ from typing import Any, assert_never
 import lz4.block
 
 from penstock.errors import DatasetError, VersionMismatch
+from penstock.extras import needed
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.types import Codec
 
@@ -145,3 +146,16 @@ def snappy_block(content: bytes) -> bytes:
             "pip install 'penstock[snappy]' on all workers, or register it with compression=None"
         ) from exc
     return bytes(cramjam.snappy.compress_raw(content))
+
+
+def snappy_content(block: bytes) -> bytes:
+    """Return what `snappy_block` was given.
+
+    Raises:
+        ValueError: when it is no such block.
+    """
+    cramjam = needed("cramjam", "reading blocks of Snappy")
+    try:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as exc:
+        raise ValueError(f"this is no block of Snappy: {exc}") from exc

@@ -7,6 +7,7 @@ Field numbers are those of its ``tensor.proto``, ``tensor_shape.proto``, ``struc
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,59 @@ def structured(spec: Any) -> bytes:
     return b"".join(_structured(spec))
 
 
+def tensor(leaf: Any) -> bytes:
+    """Return *leaf* as a ``TensorProto``.
+
+    Raises:
+        DatasetError: when it has a dtype that TensorFlow has not.
+    """
+    return b"".join(_tensor(leaf))
+
+
+def tensor_parts(message: bytes) -> tuple[tuple[int, ...], list[bytes]]:
+    """Return the shape and the content of a ``TensorProto`` that `tensor` made.
+
+    Raises:
+        ValueError: when it is malformed.
+    """
+    shape: list[int] = []
+    content: list[bytes] = []
+    for number, value in _fields(message):
+        match number, value:
+            case 2, bytes():
+                shape += [next((n for _, n in _fields(size)), 0) for _, size in _fields(value)]
+            case ((4 | 8), bytes()):
+                content.append(value)
+    return tuple(shape), content
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each field: a number, or bytes."""
+    at = 0
+    while at < len(message):
+        tag, at = _number_at(message, at)
+        value, at = _number_at(message, at)
+        match tag & 7:
+            case 0:
+                yield tag >> 3, value
+            case 2 if at + value <= len(message):
+                yield tag >> 3, message[at : at + value]
+                at += value
+            case _:
+                raise ValueError(f"byte {at} of a message is malformed")
+
+
+def _number_at(message: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at byte *at*, and where it ends."""
+    value = shift = 0
+    while at < len(message):
+        value |= (message[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if message[at - 1] < 0x80:
+            return value, at
+    raise ValueError("a message ends too early")
+
+
 Parts = list[Any]
 """Pieces of a message, bytes or views of arrays, to be joined once."""
 
@@ -107,7 +161,7 @@ def _pieces(leaf: Any) -> tuple[int, tuple[int, ...], Parts]:
     array = np.asarray(leaf)
     if array.dtype.kind in "OUS":
         return STRING, array.shape, [_text(text) for text in array.flat]
-    number = _dtype(array.dtype)
+    number = dtype_of(array.dtype)
     if not array.size:
         return number, array.shape, []
     little = _little(array.dtype)
@@ -129,7 +183,12 @@ def _text(text: Any) -> bytes:
 
 
 @functools.lru_cache(maxsize=64)
-def _dtype(dtype: Any) -> int:
+def dtype_of(dtype: Any) -> int:
+    """Return TensorFlow's number of *dtype*.
+
+    Raises:
+        DatasetError: when it has none.
+    """
     if dtype in (str, bytes):
         return STRING
     number = DTYPES.get(dtype.name)
@@ -164,7 +223,7 @@ def _structured(spec: Any) -> Parts:
             return _field(52, [part for one in spec for part in _field(1, _structured(one))])
     if not hasattr(spec, "shape"):
         raise DatasetError(f"TensorFlow's client cannot read what looks like {spec!r:.80}")
-    return _field(33, [*_field(2, _shape(spec.shape)), *_number(3, _dtype(spec.dtype))])
+    return _field(33, [*_field(2, _shape(spec.shape)), *_number(3, dtype_of(spec.dtype))])
 
 
 def _field(number: int, parts: Parts) -> Parts:

@@ -73,6 +73,8 @@ class ChunkFormat(ABC):
     """The compressions that it has; the first one is the default."""
     index_name: ClassVar[str] = ""
     """A file beside the chunks that other readers need; empty: there is none."""
+    offered: ClassVar[bool] = True
+    """Whether `save` takes it by its name."""
 
     @abstractmethod
     def check(self, layout: SavedLayout) -> None:

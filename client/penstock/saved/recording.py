@@ -34,6 +34,8 @@ from penstock.saved.manifest import (
 from penstock.saved.pieces import Piece, as_one, finished
 from penstock.saved.receipts import ChunkTold, begins_split, new_chunk, new_name, told_name
 from penstock.saved.taken import RowRun, TakenRows, runs_of
+from penstock.saved.tensor_file import TensorFormat
+from penstock.saved.tensorflow_folder import publish
 from penstock.saved.upkeep import leftovers, lost
 
 log = logging.getLogger("penstock")
@@ -84,6 +86,8 @@ class Recording:
         self._count = version.manifest.elements + sum(run.stop - run.start for run in going_on)
         """How many receipts were taken, of all elements."""
         self._began = self._committed = clock()
+        self._published = 0
+        """How many chunks TensorFlow's readers know of, if they are for them."""
         self._spent = 0.0
         """Seconds that commits have taken."""
 
@@ -196,6 +200,12 @@ class Recording:
         if not self._versions.commit(following):
             raise self._superseded()
         self.version, self._committed = following, self._clock()
+        self._publish()
+
+    def _publish(self) -> None:
+        if self.version.manifest.options.format == TensorFormat.name:
+            publish(self._folder, self.version, self._published)
+        self._published = len(self.version.chunks)
 
     def _superseded(self) -> Superseded:
         return Superseded(
@@ -275,10 +285,11 @@ class Recording:
         return data
 
     def clean(self) -> None:
-        """Delete what crashes have left in the folder of a complete dataset.
+        """Do for a complete dataset what crashes have left undone, and delete what they left.
 
         Write the index that other readers of its format need, if they need one.
         """
+        self._publish()
         try:
             self._write_index()
             self._delete(leftovers(self._folder, self.version))

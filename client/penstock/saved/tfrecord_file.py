@@ -53,7 +53,7 @@ class _RecordCodec(RowCodec):
 
     def encoded(self, columns: list[Column], first: int) -> list[bytes]:  # noqa: ARG002
         """See `RowCodec.encoded`."""
-        return list(map(_record, self._messages(columns)))
+        return list(map(framed, self._messages(columns)))
 
     def rows(self, data: memoryview, count: int) -> list[memoryview]:
         """See `RowCodec.rows`."""
@@ -123,7 +123,8 @@ class TFRecordFormat(RowFormat):
         return (_RecordCodec if is_bytes else _ExampleCodec)(layout)
 
 
-def _record(data: bytes) -> bytes:
+def framed(data: bytes) -> bytes:
+    """Return *data* as a record."""
     size = len(data).to_bytes(8, "little")
     head, tail = (masked(each).to_bytes(4, "little") for each in (size, data))
     return b"".join([size, head, data, tail])

@@ -36,8 +36,9 @@ class RecordingCalls:
             check_name(what, getattr(request, what))
         if self._work_dir is None:
             raise Refused(
-                f"the dispatcher at {self._dispatcher.address} has no work_dir, so it would forget "
-                "the save when it restarts: start it with a work_dir (--work-dir); or call "
+                f"the dispatcher at {self._dispatcher.address} has no work_dir (TensorFlow calls "
+                "that the fault tolerant mode), so it would forget the save when it restarts: "
+                "start it with a work_dir (--work-dir); or call "
                 "Dataset.save, which writes the elements in its own process"
             )
         return await self._ask(partial(StartRecording, request=request))
