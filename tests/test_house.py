@@ -43,6 +43,7 @@ VALUES = {
     "penstock.saved.receipts",
     "penstock.transport.shm_messages",
     "penstock_worker.runner.messages",
+    "penstock_worker.runner.recorder_messages",
     "penstock_worker.stats",
 }
 """Modules of classes that hold something and do nothing."""

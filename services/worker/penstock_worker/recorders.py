@@ -19,7 +19,7 @@ from penstock.protocol.recording import RecordingAssignment, RecordingReport, Sa
 from penstock.protocol.types import WorkerId
 from penstock_worker.config import WorkerConfig
 from penstock_worker.runner.fork import RunnerForks
-from penstock_worker.runner.recorder_process import RecorderOrder, RecorderReport, StopRecorder
+from penstock_worker.runner.recorder_messages import RecorderOrder, RecorderReport, StopRecorder
 
 log = logging.getLogger("penstock.worker")
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from penstock.dataset.dataset import Dataset
 
 
 def named_dataset(text: str) -> Dataset:
@@ -18,6 +21,8 @@ def named_dataset(text: str) -> Dataset:
     Raises:
         ConfigError: when there is none.
     """
+    from penstock.dataset.dataset import Dataset  # noqa: PLC0415  others need no operators
+
     module, _, name = text.partition(":")
     if not module or not name:
         raise ConfigError(

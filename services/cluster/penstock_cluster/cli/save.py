@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from penstock import service
-from penstock.dataset.save_job import SaveJob
 from penstock.errors import WaitedTooLong
 from penstock.saved.manifest import Manifest
 from penstock_cluster.cli.client import Target, screen
 from penstock_cluster.cli.named_dataset import named_dataset
+
+if TYPE_CHECKING:
+    from penstock.dataset.save_job import SaveJob
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -45,6 +46,8 @@ def save(
     detach: Annotated[bool, typer.Option("--detach", help="do not wait for the end")] = False,
 ) -> None:
     """Let the workers of a cluster write a dataset into a folder. Ctrl-C leaves the save alone."""
+    from penstock import service  # noqa: PLC0415  others need no operators
+
     job = service.save(
         named_dataset(dataset),
         path,

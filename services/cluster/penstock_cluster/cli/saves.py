@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.table import Table
 
 from penstock import files
-from penstock.dataset.dataset import Dataset
-from penstock.dataset.loading import check_repair
 from penstock.errors import ConfigError, DatasetError, MissingFile
-from penstock.ops.internal.made_again import chunk_made_again
 from penstock.protocol.recording import SaveStage
 from penstock.saved.chunk_reader import DamagedError
 from penstock.saved.folder import SaveFolder, folder_of
@@ -32,6 +29,9 @@ from penstock_cluster.cli.client import as_json as to_json
 from penstock_cluster.cli.named_dataset import named_dataset
 from penstock_cluster.cli.save_rows import saves_table
 from penstock_cluster.cli.status import look
+
+if TYPE_CHECKING:
+    from penstock.dataset.dataset import Dataset
 
 app = typer.Typer(
     name="saves",
@@ -139,6 +139,8 @@ def verify(
     folder, found = _found(path, at)
     dataset = None
     if repair is not None:
+        from penstock.dataset.loading import check_repair  # noqa: PLC0415  others need no operators
+
         dataset = named_dataset(repair)
         check_repair(found.manifest, dataset)
     count = mended = 0
@@ -159,6 +161,10 @@ def verify(
 
 def _mend(folder: SaveFolder, version: SavedVersion, number: int, dataset: Dataset) -> bool:
     """Write chunk *number* again; return whether that was possible."""
+    from penstock.ops.internal.made_again import (  # noqa: PLC0415  others need no operators
+        chunk_made_again,
+    )
+
     try:
         data = chunk_made_again(dataset.node, version, number)
     except DamagedError as exc:

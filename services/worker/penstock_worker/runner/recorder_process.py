@@ -31,6 +31,7 @@ from penstock.runtime import log_lines
 from penstock.saved.folder import folder_of
 from penstock.saved.manifest import SavedVersion, SavedVersions
 from penstock.saved.recording import Recording, position_of
+from penstock_worker.runner.recorder_messages import RecorderOrder, RecorderReport, StopRecorder
 
 log = logging.getLogger("penstock.recorder")
 
@@ -39,35 +40,6 @@ PATIENCE = 30 * 86400.0
 
 REPORT_EACH = 0.5
 """Seconds between reports of progress."""
-
-
-class RecorderOrder(msgspec.Struct, frozen=True):
-    """What to commit, and where receipts come from: the dispatcher at *target*."""
-
-    save_id: str
-    path: str
-    dataset_id: str
-    target: str
-    credentials: str
-    """A folder; empty for none."""
-    worker: str
-    stopping: bool
-
-    def to_bytes(self) -> bytes:
-        """Return this as it travels to the fork server."""
-        return msgspec.msgpack.encode(self)
-
-
-class RecorderReport(msgspec.Struct, frozen=True):
-    """From the recorder to its worker; the last one has another stage than open."""
-
-    stage: SaveStage
-    progress: RecordingProgress
-    failure: Failure | None = None
-
-
-class StopRecorder(msgspec.Struct, frozen=True):
-    """From the worker to the recorder: commit that the save is cancelled, and end."""
 
 
 def prepare(start: Start, files: Sequence[int]) -> Main:
