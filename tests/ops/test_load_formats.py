@@ -8,13 +8,13 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
 from penstock.saved.folder import folder_of
-from penstock.saved.formats import FORMATS
+from penstock.saved.formats import OFFERED
 from penstock.saved.manifest import SavedVersions
 
 pytest.importorskip("pyarrow")
 
 
-@pytest.fixture(params=list(FORMATS))
+@pytest.fixture(params=list(OFFERED))
 def form(request):
     return request.param
 
@@ -42,7 +42,7 @@ def test_what_was_saved_comes_back_from_several_chunks(path, plain, form):
     assert list(map(plain, loaded)) == list(map(plain, DATASET))
     assert loaded.cardinality() == 300
     assert len(contents(path)) > 5
-    assert {file.suffix for file in (path / "data").iterdir()} >= {f".{FORMATS[form].suffix}"}
+    assert {file.suffix for file in (path / "data").iterdir()} >= {f".{OFFERED[form].suffix}"}
 
 
 def test_any_element_can_be_read_by_its_number(path, plain, form):

@@ -22,6 +22,7 @@ from penstock.errors import (
 from penstock.wire import tensorflow
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers, preemption_handlers
+from penstock.wire.recordings import recordings_handlers
 from penstock.wire.worker import worker_handlers
 from tests.credentials.keyring import made
 
@@ -75,6 +76,7 @@ async def served(keys):
         dispatcher_handlers(AnyStreams()),
         worker_handlers(AnyStreams()),
         preemption_handlers(refuse),
+        recordings_handlers(Anything()),
         *tensorflow.dispatcher_handlers(Anything()),
         tensorflow.worker_handlers(Anything().answer),
     ]

@@ -370,7 +370,7 @@ def test_bad_filenames_are_named(tmp_path):
         with pytest.raises(DatasetError, match="filename must be a path"):
             Dataset.range(1).cache(wrong)
     with pytest.raises(DatasetError, match=f"{tmp_path}' is a folder"):
-        Dataset.range(1).cache(tmp_path)
+        list(Dataset.range(1).cache(tmp_path))
     (tmp_path / "file").touch()
     with pytest.raises(DatasetError, match="file/cache"):
         list(Dataset.range(1).cache(tmp_path / "file" / "cache"))
