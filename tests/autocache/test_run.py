@@ -393,6 +393,7 @@ def test_several_threads_read_one_pass(path):
     assert sorted(found) == list(range(1, 501))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_continued_by_the_next_one(path, noted):
     code = f"""
 from tests.autocache.test_run import Noted, kept, plan, run, StoreSpeed, FREE

@@ -187,6 +187,7 @@ def test_a_reader_that_began_before_the_save_gets_all_of_it(cluster, tmp_path, f
     assert numbers(got) == sorted([*range(500)] * 3)
 
 
+@pytest.mark.slow
 @pytest.mark.quick(1)
 @FORMS
 def test_saved_datasets_are_sampled_from_and_samples_are_saved(cluster, tmp_path, form):

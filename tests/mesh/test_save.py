@@ -24,7 +24,7 @@ from penstock.errors import (
 )
 from penstock.reader.registration import call
 from penstock.saved.folder import folder_of
-from penstock.saved.formats import FORMATS
+from penstock.saved.formats import OFFERED
 from penstock.saved.manifest import SavedVersions
 from penstock.service import save
 from penstock_dispatcher import DispatchServer
@@ -144,7 +144,7 @@ def chunks_of(path):
     return SavedVersions("load", folder_of("load", str(path))).latest().chunks
 
 
-@pytest.mark.parametrize("chunk_bytes", [700, 60_000])
+@pytest.mark.parametrize("chunk_bytes", [700, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_saves_by_other_workers_that_time_cuts_elsewhere_are_equal_to_the_byte(
     cluster, another, tmp_path, chunk_bytes
 ):
@@ -191,7 +191,7 @@ def test_a_save_whose_workers_are_killed_one_after_another_is_equal_to_the_byte(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "arrow"])
+@pytest.mark.parametrize("form", [form for form in OFFERED if form != "arrow"])
 def test_workers_of_which_one_dies_write_each_format_exactly_once(another, tmp_path, form):
     dataset, path = Dataset.range(COUNT).map(uneven), tmp_path / "a folder" / "saved"
     with another(workers=3) as cluster:
@@ -333,6 +333,7 @@ def test_the_same_call_from_two_processes_at_once_is_the_same_save(cluster, tmp_
     assert seen(tmp_path / "saved") == list(range(COUNT))
 
 
+@pytest.mark.slow
 def test_an_error_arrives_at_another_process_with_the_failing_element(cluster, tmp_path, elsewhere):
     first = elsewhere(tmp_path / "saved", cluster, bad=700)
     second = elsewhere(tmp_path / "saved", cluster, bad=700)
@@ -342,6 +343,7 @@ def test_an_error_arrives_at_another_process_with_the_failing_element(cluster, t
         assert "700" in said
 
 
+@pytest.mark.slow
 def test_a_save_is_cancelled_from_another_process_and_continued(cluster, tmp_path, elsewhere):
     waiting = elsewhere(tmp_path / "saved", cluster)
     wait_until(lambda: elements_of(tmp_path / "saved"), 60)
@@ -475,6 +477,7 @@ def test_workers_do_not_write_what_workers_already_make(cluster, tmp_path):
     assert sorted(map(int, Dataset.load(tmp_path / "saved"))) == list(range(9))
 
 
+@pytest.mark.slow
 def test_workers_make_damaged_chunks_again_that_other_workers_saved(cluster, tmp_path):
     rows, path = Dataset.range(COUNT).map(element), tmp_path / "saved"
     save(rows, path, cluster.target, chunk_bytes=20_000).wait(120)

@@ -334,6 +334,7 @@ Dataset.range(1000).map(slow).save(sys.argv[1], chunk_bytes=160)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_goes_on(path, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SAVE)

@@ -384,6 +384,7 @@ def test_a_full_disk_ends_the_writing_and_not_the_pass(path, noted, monkeypatch,
     assert manifest_below(path).stage is SaveStage.COMPLETE
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_kept_in_an_object_store(bucket, noted):
     dataset = Dataset.range(COUNT).map(noted).snapshot("s3://data/snapshots", chunk_bytes=60)
 
@@ -413,6 +414,7 @@ assert seen == list(range(600)), seen
 """
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_or_run_at_once_make_one_snapshot(tmp_path, path):
     script, calls = tmp_path / "script.py", tmp_path / "calls"
     script.write_text(SCRIPT)
