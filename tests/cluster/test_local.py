@@ -15,6 +15,7 @@ from penstock_cluster import WorkerConfig
 from penstock_cluster.local import LocalCluster
 from penstock_cluster.member import GRACE
 from tests.process_tree import below
+from tests.waiting import wait_until
 
 
 def slow(x):
@@ -96,8 +97,9 @@ def test_a_cluster_in_mid_pass_with_stuck_user_code_ends_soon(clusters):
     for _ in range(20):
         next(it)
     members = [*cluster.workers, cluster.dispatcher]
+    # One worker may give 20 elements before the other one has a runner.
+    wait_until(lambda: len([pid for m in members for pid in (m.pid, *below(m.pid))]) >= 5)
     everybody = [pid for m in members for pid in (m.pid, *below(m.pid))]
-    assert len(everybody) >= 5
     began = time.monotonic()
 
     cluster.stop()
