@@ -179,7 +179,7 @@ def distributed_save(
     _check_text("path", where)
     is_tensorflows = format == "tfrecord"
     if compression == "AUTO":
-        compression = FORMATS[TensorFormat.name].compressions[0] if is_tensorflows else "auto"
+        compression = TensorFormat.compressions[0] if is_tensorflows else "auto"
     name = TensorFormat.name if is_tensorflows else format
     options = options_of_save(name, compression, chunk_bytes, "any", known=FORMATS)
     writing = writing_of(dataset, where, options, chunk_seconds)
@@ -192,7 +192,7 @@ def distributed_save(
     if folder.entries():
         raise DatasetError(
             f"distributed_save: the save to {where} is already started or completed, or the folder "
-            "has other files: give another path. penstock.service.save continues a save"
+            "has other files: give another path, or delete the folder"
         )
     spec = map_leaves(_without_lengths, element_spec(writing.upstream)) if is_tensorflows else None
     job = _hosted(writing, options, _Service(data_service_address, timeout, credentials))

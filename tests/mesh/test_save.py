@@ -407,6 +407,18 @@ def test_a_save_waits_for_workers_and_a_caller_no_longer_than_it_says(another, t
         assert job.progress().worker == ""
 
 
+@pytest.mark.slow
+def test_a_caller_waits_no_longer_than_it_says_though_the_dispatcher_is_away(
+    another, tmp_path, held
+):
+    dataset, _ = held
+    with another(workers=1) as cluster:
+        job = save(dataset, tmp_path / "saved", cluster.target, timeout=600.0)
+        cluster.dispatcher.kill()
+        with pytest.raises(WaitedTooLong):
+            job.wait(0.2)
+
+
 def test_a_process_and_workers_leave_the_save_of_the_other_alone(cluster, tmp_path, held):
     dataset, go_on = held
     mine, theirs = tmp_path / "mine", tmp_path / "theirs"

@@ -15,6 +15,7 @@ import pytest
 from penstock import stored_file
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.saving import job_of, options_of_save
+from penstock.engine.context import Context
 from penstock.errors import (
     DatasetError,
     FileChanged,
@@ -24,6 +25,7 @@ from penstock.errors import (
     TransformError,
     WaitedTooLong,
 )
+from penstock.ops.follow import Follow
 from penstock.saved.folder import folder_of
 from tests.ops.conftest import plain
 from tests.storage.conftest import bucket
@@ -282,6 +284,21 @@ def test_a_reader_that_follows_waits_no_longer_than_it_may(path):
         list(Dataset.load(path, wait=True, timeout=0.1))
     with pytest.raises(MissingFile, match="holds no saved dataset: see its path, or wait=True"):
         Dataset.load(path)
+
+
+@pytest.mark.slow
+def test_a_reader_that_follows_waits_for_a_far_element_while_others_are_written(path):
+    def slow(x):
+        time.sleep(0.02)
+        return x
+
+    dataset = Dataset.range(300).map(slow)
+    saving = threading.Thread(target=dataset.save, args=(path,), kwargs={"chunk_bytes": 8})
+    saving.start()
+
+    follower = Follow(str(path), timeout=2.0).open(Context.local(0), None)
+    assert follower.fetch(np.array([299])) == ([299], None)
+    saving.join()
 
 
 def test_a_cancelled_save_can_be_read_and_continued(path):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LOOK_EACH = 0.1
 """Seconds between two questions of `SaveJob.wait`."""
 
+_LEAST = 1.0
+"""Seconds that the dispatcher has for an answer, also if the caller waits for less."""
+
 
 @dataclass(frozen=True, slots=True)
 class SaveProgress:
@@ -160,7 +163,7 @@ class SaveJob:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._version.manifest.stage is not SaveStage.COMPLETE:
-            hosted = self._found()
+            hosted = self._found(deadline)
             if hosted.failure is not None:
                 raise hosted.failure.error()
             if hosted.stage is SaveStage.CANCELLED:
@@ -184,8 +187,8 @@ class SaveJob:
             WaitedTooLong: when no worker has committed that within the *timeout* of the save. A
                 worker does so as soon as one is there.
         """
-        found = self._asked(lambda dispatcher: dispatcher.cancel_recording(self.save_id))
         deadline = time.monotonic() + self._timeout
+        found = self._asked(lambda dispatcher: dispatcher.cancel_recording(self.save_id))
         while found.stage is SaveStage.OPEN:
             if time.monotonic() > deadline:
                 raise WaitedTooLong(
@@ -193,12 +196,17 @@ class SaveJob:
                     f"{self._timeout:g} s: one does so as soon as it is there"
                 )
             time.sleep(LOOK_EACH)
-            found = self._found()
+            found = self._found(deadline)
 
-    def _found(self) -> RecordingReply:
-        return self._asked(lambda dispatcher: dispatcher.find_recording(self.save_id))
+    def _found(self, deadline: float | None = None) -> RecordingReply:
+        return self._asked(lambda dispatcher: dispatcher.find_recording(self.save_id), deadline)
 
     def _asked(
-        self, ask: Callable[[DispatcherClient], Awaitable[RecordingReply]]
+        self,
+        ask: Callable[[DispatcherClient], Awaitable[RecordingReply]],
+        deadline: float | None = None,
     ) -> RecordingReply:
-        return call(self._address, self._timeout, ask)
+        timeout = self._timeout
+        if deadline is not None:
+            timeout = min(timeout, max(_LEAST, deadline - time.monotonic()))
+        return call(self._address, timeout, ask)

@@ -178,6 +178,7 @@ class _FollowIterator(RowsIterator):
             newer = self._newer(began)
             if newer is not None and newer is not version:
                 self._use(newer)
+                began = time.monotonic()  # something new was written, though not this element
         return False
 
     def _use(self, version: SavedVersion) -> None:

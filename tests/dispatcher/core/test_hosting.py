@@ -228,6 +228,20 @@ def test_a_process_that_dies_now_and_then_fails_nothing():
     assert mesh.found().stage is SaveStage.OPEN
 
 
+def test_a_death_that_is_reported_until_a_worker_is_able_counts_once():
+    mesh = Mesh("a")
+    mesh.starts()
+    for _ in range(2 * hosting.DEATHS):
+        mesh.beat("a", said(1, died="its exit code is -9"), draining=True)
+
+    assert mesh.found().stage is SaveStage.OPEN
+
+    mesh.joins("b")
+    mesh.beat("a", said(1, died="its exit code is -9"), draining=True)
+
+    assert mesh.hosts() == {"b": [2]}
+
+
 def test_errors_say_what_is_not_there(monkeypatch):
     mesh = Mesh("a")
     with pytest.raises(DatasetError, match="knows no save 's': it ended long ago, or"):

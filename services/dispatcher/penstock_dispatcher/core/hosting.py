@@ -134,6 +134,9 @@ def _on_death(
     ctx: DecisionContext, report: RecordingReport, known: RecordingRecord, hosted: HostReports
 ) -> None:
     """Have another worker host a recording whose process died, unless it dies each time."""
+    others = [worker for worker in _able(ctx) if worker != known.worker]
+    if (host := _least(ctx, others or _able(ctx))) is None:
+        return  # the report comes again, and is the same death
     hosted.deaths += 1
     if hosted.deaths >= DEATHS:
         error = DatasetError(
@@ -144,9 +147,7 @@ def _on_death(
         failed = (report.save_id, SaveStage.FAILED, hosted.progress, Failure.of(error))
         ctx.commit(RecordingEnded(*failed))
         return
-    others = [worker for worker in _able(ctx) if worker != known.worker]
-    if (host := _least(ctx, others or _able(ctx))) is not None:
-        ctx.commit(RecordingPlaced(report.save_id, host, known.attempt + 1))
+    ctx.commit(RecordingPlaced(report.save_id, host, known.attempt + 1))
 
 
 def place(ctx: DecisionContext) -> None:

@@ -138,8 +138,8 @@ class _Recorder:
                 self._line.send(RecorderReport(SaveStage.OPEN, progress))
 
     def _listen(self) -> None:
-        if self._line.receive() is None:
-            os._exit(1)  # the worker has ended
-        self._cancelled.set()
-        if (reading := self._reading) is not None:
-            reading.close()
+        while self._line.receive() is not None:
+            self._cancelled.set()
+            if (reading := self._reading) is not None:
+                reading.close()
+        os._exit(1)  # the worker has ended
