@@ -7,6 +7,9 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.service import SaveJob
+from penstock_cluster.cli.save_rows import saves_table
+from penstock_dispatcher.core.stats import SaveStats
+from tests.cluster.cli.shown import shown
 from tests.waiting import wait_until
 
 pytest.importorskip("pyarrow")
@@ -77,7 +80,17 @@ def test_ctrl_c_leaves_the_save_alone_and_says_so(
 
     assert code == 130
     assert "the save goes on: penstock saves list" in out
-    assert "open" in saves("list", one_worker.target)[1]
+    assert listed(saves, one_worker, running)["stage"] == "open"
+
+
+def test_a_narrow_screen_leaves_out_counts_and_neither_stage_nor_path():
+    path = "s3://a-bucket/with/long/names/of/folders/and/of/the/save"
+    one = SaveStats("save-0123456789", path, "open", "worker-0:41234", 10, 100, 1000, 2.0)
+    (line, *folded) = shown(saves_table([one]), width=80).splitlines()[3:-1]
+
+    assert "open" in line
+    assert "worker-0:41234" in line
+    assert "".join(part.split("│")[2].strip() for part in (line, *folded)) == path
 
 
 def test_saves_are_listed_and_shown_by_status(running, saves, one_worker, called):

@@ -13,7 +13,7 @@ def saves_table(saves: Sequence[SaveStats]) -> Grid:
     columns = (
         "save",
         "path~",
-        "stage-",
+        "stage",
         "elements->",
         "of->",
         "MB->",
