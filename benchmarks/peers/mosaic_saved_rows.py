@@ -27,11 +27,15 @@ def _save(path: Path) -> None:
 def ready() -> Iterator[Mapping[str, Any]]:
     """Give the rows."""
     streaming.base.util.clean_stale_shared_memory()
-    path = saved.folder() / "mosaic"
-    _save(path)
-    loaded = streaming.StreamingDataset(local=str(path), batch_size=1)
+    # Its workers wait for ever for the threads of a dataset that this process has read before.
+    here, there = saved.folder() / "mosaic", saved.folder() / "mosaic for workers"
+    for path in (here, there):
+        _save(path)
+    loaded, by_workers = (
+        streaming.StreamingDataset(local=str(path), batch_size=1) for path in (here, there)
+    )
     far = DataLoader(
-        loaded, batch_size=None, num_workers=2, prefetch_factor=8, persistent_workers=True
+        by_workers, batch_size=None, num_workers=2, prefetch_factor=8, persistent_workers=True
     )
     yield {
         "save": saved.saving(_save),
