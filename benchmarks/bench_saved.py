@@ -53,6 +53,14 @@ QUESTIONS = (
         arrow="far plain",
     ),
     Question(
+        "2,000 images of 147 KiB that two workers make",
+        "ms",
+        (
+            ("penstock_saved", "consumed", "read by one process"),
+            ("penstock_saved", "written", "saved by the service"),
+        ),
+    ),
+    Question(
         "a save by two workers that is followed, chunk_seconds=0.5",
         "ms",
         (

@@ -52,6 +52,8 @@ def ready() -> Iterator[Mapping[str, Any]]:
             "plain": saved.touched(plain),
             "far load": saved.touched(far(loaded)),
             "far plain": saved.touched(far(plain)),
+            "consumed": Timed(lambda: _consumed(far(_DEAR))),
+            "written": Timed(lambda: _written(two.target)),
             "first chunk": Timed(lambda: _followed(two.target)[0]),
             "end": Timed(lambda: _followed(two.target)[1]),
         }
@@ -61,6 +63,29 @@ def _made() -> float:
     began = time.perf_counter()
     deque(_MADE, maxlen=0)
     return time.perf_counter() - began
+
+
+def _image(number: Any) -> np.ndarray[Any, Any]:
+    """Return 147 KiB that take about a millisecond of a core."""
+    pixels = saved.RANDOM[: 224 * 224 * 3].reshape(224, 224, 3)
+    return np.sort(np.roll(pixels, int(number)), axis=1)
+
+
+_DEAR = Dataset.range(2000).map(_image)
+
+
+def _consumed(dataset: Dataset) -> float:
+    began = time.perf_counter()
+    deque(dataset, maxlen=0)
+    return time.perf_counter() - began
+
+
+def _written(target: str) -> float:
+    path, began = saved.folder() / "written", time.perf_counter()
+    save(_DEAR, path, target, compression=None).wait()
+    took = time.perf_counter() - began
+    shutil.rmtree(path)
+    return took
 
 
 def _when(_: Any) -> np.int64:
