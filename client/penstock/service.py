@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.analysis.array_spec import ArraySpec
@@ -116,7 +118,12 @@ class _Service(NamedTuple):
 
 
 def _hosted(
-    writing: WriteChunks, options: SaveOptions, asked: _Service, *, overwrite: bool = False
+    writing: WriteChunks,
+    options: SaveOptions,
+    asked: _Service,
+    *,
+    overwrite: bool = False,
+    announce: Callable[[], None] = lambda: None,
 ) -> SaveJob:
     service, timeout, credentials = asked
     divided = distribute(
@@ -129,7 +136,9 @@ def _hosted(
     check_divided(writing, divided, options)
     address = service_of(filled_in(Asked(service, None, None, None, None)).service, credentials)
     seconds = check_seconds("save", "timeout", timeout)
-    return hosted(writing, options, address, overwrite=overwrite, timeout=seconds)
+    return hosted(
+        writing, options, address, overwrite=overwrite, timeout=seconds, announce=announce
+    )
 
 
 def distributed_save(
@@ -194,11 +203,13 @@ def distributed_save(
             f"distributed_save: the save to {where} is already started or completed, or the folder "
             "has other files: give another path, or delete the folder"
         )
-    spec = map_leaves(_without_lengths, element_spec(writing.upstream)) if is_tensorflows else None
-    job = _hosted(writing, options, _Service(data_service_address, timeout, credentials))
-    if is_tensorflows:
-        announce(folder, structured(spec), options.compression)
-    return job
+    asked = _Service(data_service_address, timeout, credentials)
+    if not is_tensorflows:
+        return _hosted(writing, options, asked)
+    spec = structured(map_leaves(_without_lengths, element_spec(writing.upstream)))
+    return _hosted(
+        writing, options, asked, announce=partial(announce, folder, spec, options.compression)
+    )
 
 
 def _without_lengths(leaf: Any) -> Any:

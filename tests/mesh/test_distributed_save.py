@@ -10,8 +10,9 @@ from itertools import chain
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError, MissingFile, SaveIncomplete, TransformError
+from penstock.errors import DatasetError, MissingFile, Refused, SaveIncomplete, TransformError
 from penstock.service import distributed_save
+from penstock.wire.dispatcher import DispatcherClient
 from tests.waiting import wait_until
 
 pytest.importorskip("pyarrow")
@@ -42,6 +43,20 @@ def test_each_compression_of_tensorflow_can_be_read(cluster, tmp_path, compressi
     loaded = saved(Dataset.range(10), tmp_path / "s", cluster, compression=compression)
 
     assert numbers(loaded) == list(range(10))
+
+
+@pytest.mark.quick(1)
+def test_what_tensorflow_opens_first_is_there_before_a_worker_begins(
+    cluster, tmp_path, monkeypatch
+):
+    def gone(*_):
+        raise Refused("no")
+
+    monkeypatch.setattr(DispatcherClient, "start_recording", gone)
+    with pytest.raises(Refused):
+        saved(Dataset.range(10), tmp_path / "s", cluster)
+
+    assert (tmp_path / "s/snapshot.metadata").exists()
 
 
 @pytest.mark.quick(1)

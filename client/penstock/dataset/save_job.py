@@ -47,9 +47,17 @@ class SaveProgress:
 
 
 def hosted(
-    writing: WriteChunks, options: SaveOptions, address: str, *, overwrite: bool, timeout: float
+    writing: WriteChunks,
+    options: SaveOptions,
+    address: str,
+    *,
+    overwrite: bool,
+    timeout: float,
+    announce: Callable[[], None] = lambda: None,
 ) -> SaveJob:
     """Begin or continue the save that *writing* writes, on the workers of a dispatcher.
+
+    *announce* is called when the folder has its first version, and before anything is written.
 
     Raises:
         DatasetError: as `begun`.
@@ -61,6 +69,7 @@ def hosted(
     version = begun(writing.upstream, writing.path, options, overwrite=overwrite, hosted=True)
     total = writing.upstream.cardinality
     job = SaveJob(writing.path, version, total, address, timeout)
+    announce()
     if version.manifest.stage is not SaveStage.COMPLETE:
         save_id = version.manifest.save_id
         request = StartRecordingRequest(save_id, writing.path, dataset_id, total)
