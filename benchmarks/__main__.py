@@ -1,9 +1,9 @@
 """Ask questions of benchmarks, and write the answers down: ``python -m benchmarks all --peers``.
 
 Each `bench_*.py` is run as it would be by hand, and ended when it takes too long. With ``--write``,
-and after a whole run beside peers, the table of each goes to `benchmarks/README.md`, between the
-marks of its name, and pictures of it to `docs/images/benchmarks`, which a page of the docs shows.
-What stands outside the marks is written by hand, and stays.
+and after a whole run beside peers, the table of each goes to its page in `benchmarks/answers`,
+between the marks of its name, and pictures of it to `docs/images/benchmarks`, which a page of the
+docs shows. What stands outside the marks, and `benchmarks/README.md`, is written by hand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE))
 from measure import Figure, show  # noqa: E402  it lies beside the benchmarks
 from pictures import grouped, picture  # noqa: E402
 
-README = HERE / "README.md"
+ANSWERS = HERE / "answers"
 IMAGES = HERE.parent / "docs/images/benchmarks"
 PAGE = HERE.parent / "docs/reference/benchmarks.md"
 WITH_PEERS = frozenset({"peers", "files", "packing", "saved"})
@@ -105,21 +105,24 @@ def number(value: float) -> str:
 
 
 def written(text: str, name: str, table: str) -> str:
-    """Return *text* with *table* between the marks of *name*.
-
-    Without marks it stays as it is if it has a section of that name, and gets one if not.
-    """
+    """Return *text* with *table* between the marks of *name*; without marks it stays as it is."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    block, title = f"{begin}\n\n{table}\n\n{end}", f"## `bench_{name}.py`"
-    if begin in text:
-        marked = f"{re.escape(begin)}.*?{re.escape(end)}"
-        return re.sub(marked, lambda _: block, text, flags=re.DOTALL)
-    return text if title in text else f"{text.rstrip()}\n\n{title}\n\n{block}\n"
+    block, marked = f"{begin}\n\n{table}\n\n{end}", f"{re.escape(begin)}.*?{re.escape(end)}"
+    return re.sub(marked, lambda _: block, text, flags=re.DOTALL)
+
+
+def new_page(answer: Answer) -> str:
+    """Return a page for *answer* whose table is still to be written."""
+    name, question = answer.name, answer.question
+    title = f"# `bench_{name}.py`: {question[:1].lower()}{question[1:]}"
+    return f"{title}\n\n<!-- {name} -->\n<!-- end of {name} -->\n"
 
 
 def write(answer: Answer) -> None:
     """Write the table and the pictures of *answer*."""
-    README.write_text(written(README.read_text(), answer.name, table_of(answer)))
+    page = ANSWERS / f"{answer.name}.md"
+    text = page.read_text() if page.exists() else new_page(answer)
+    page.write_text(written(text, answer.name, table_of(answer)))
     IMAGES.mkdir(parents=True, exist_ok=True)
     for old in (*IMAGES.glob(f"{answer.name}-*.svg"), *IMAGES.glob(f"{answer.name}.svg")):
         old.unlink()
@@ -173,7 +176,9 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="beside peers, where they are")
     parser.add_argument("--quick", action="store_true", help="few runs of each, and shorter ones")
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each")
-    parser.add_argument("--write", action="store_true", help="write the README and pictures")
+    parser.add_argument(
+        "--write", action="store_true", help="write the answers and pictures"
+    )
     options = parser.parse_args()
     try:
         names = chosen(options.names)

@@ -1,10 +1,22 @@
 """What `python -m benchmarks --write` makes of figures: tables between marks, and pictures."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from benchmarks.__main__ import LONG, Answer, chosen, drawn, known, shown, table_of, written
+from benchmarks.__main__ import (
+    ANSWERS,
+    LONG,
+    Answer,
+    chosen,
+    drawn,
+    known,
+    new_page,
+    shown,
+    table_of,
+    written,
+)
 from benchmarks.measure import Figure
 from benchmarks.pictures import grouped, picture
 
@@ -30,11 +42,22 @@ def test_a_table_takes_the_place_of_the_one_between_its_marks_and_nothing_else()
     )
 
 
-def test_a_section_without_marks_stays_as_it_is_and_what_has_none_gets_one():
-    text = "## `bench_x.py`: how?\n\nby hand\n"
+def test_a_page_that_is_written_by_hand_stays_as_it_is_and_a_new_one_gets_a_title_and_a_table():
+    by_hand = "# `bench_x.py`: how?\n\n| by | hand |\n"
+    new = new_page(Answer("x", "How fast?", "a machine", (SLOW,)))
 
-    assert written(text, "x", "new") == text
-    assert written(text, "y", "new").startswith(text + "\n## `bench_y.py`\n\n<!-- y -->\n\nnew\n")
+    assert written(by_hand, "x", "new") == by_hand
+    assert written(new, "x", "new") == (
+        "# `bench_x.py`: how fast?\n\n<!-- x -->\n\nnew\n\n<!-- end of x -->\n"
+    )
+
+
+def test_each_benchmark_has_a_page_of_its_answer_and_the_table_of_all_leads_to_each_page():
+    pages = {page.stem for page in ANSWERS.glob("*.md")}
+    table = (ANSWERS.parent / "README.md").read_text()
+
+    assert set(known()) <= pages
+    assert set(re.findall(r"\(answers/(\w+)\.md\)", table)) == pages
 
 
 def test_figures_of_one_title_are_compared_and_the_others_unit_by_unit():
