@@ -176,9 +176,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="beside peers, where they are")
     parser.add_argument("--quick", action="store_true", help="few runs of each, and shorter ones")
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each")
-    parser.add_argument(
-        "--write", action="store_true", help="write the answers and pictures"
-    )
+    parser.add_argument("--write", action="store_true", help="write the answers and pictures")
     options = parser.parse_args()
     try:
         names = chosen(options.names)
