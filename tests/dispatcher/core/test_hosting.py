@@ -301,3 +301,25 @@ def test_facts_are_written_and_read_again():
     state = mesh.core.state
 
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=DispatcherState) == state
+
+
+def counted(mesh):
+    counts = mesh.core.ctx.counts
+    return counts.saved_elements, counts.saved_chunks, counts.saved_bytes, counts.saves_failed
+
+
+def test_counts_have_each_element_of_a_save_once_also_if_its_host_changes_or_it_is_continued():
+    mesh = Mesh("a", "b")
+    mesh.starts()
+    mesh.beat("a", said(1))
+    mesh.beat("a", said(1))
+    assert counted(mesh) == (10, 1, 80, 0)
+
+    mesh.beat("a", said(1, died="its exit code is -9"))
+    failure = Failure.of(DatasetError("no"))
+    mesh.beat("b", said(2, SaveStage.FAILED, 2, 30, failure=failure))
+    assert counted(mesh) == (30, 1, 80, 1)
+
+    mesh.starts()
+    mesh.beat(*mesh.hosts(), said(3, SaveStage.COMPLETE, 3, 100))
+    assert counted(mesh) == (100, 1, 80, 1)

@@ -121,8 +121,10 @@ def on_reports(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -> 
         known = ctx.state.recordings.get(report.save_id)
         if known is None or (known.worker, known.attempt) != (heartbeat.worker, report.attempt):
             continue  # another worker hosts it by now, or it is over
-        hosted = ctx.soft_state.hosted.setdefault(report.save_id, HostReports())
+        hosted = ctx.soft_state.hosted.setdefault(report.save_id, HostReports(known.progress))
+        before = hosted.progress
         hosted.hear(report.progress, now)
+        ctx.counts.saved(before, hosted.progress)
         if report.died:
             _on_death(ctx, report, known, hosted)
         elif report.stage is not SaveStage.OPEN:

@@ -70,7 +70,7 @@ class RecordingRecord:
     stopping: bool = False
     stage: SaveStage = SaveStage.OPEN
     progress: RecordingProgress = NOTHING_WRITTEN
-    """At its end."""
+    """When it ended last."""
     failure: Failure | None = None
 
     @property
@@ -114,8 +114,9 @@ def apply(recordings: dict[str, RecordingRecord], fact: RecordingFact) -> None:
     known = recordings.pop(fact.save_id, None)  # the last one changed last
     match fact:
         case RecordingStarted(_, path, dataset, dataset_id, total):
-            attempt = 0 if known is None else known.attempt
-            new = RecordingRecord(path, dataset, dataset_id, total, attempt)
+            new = RecordingRecord(path, dataset, dataset_id, total)
+            if known is not None:  # it continues
+                new = replace(new, attempt=known.attempt, progress=known.progress)
         case RecordingPlaced(_, worker, attempt) if known is not None:
             new = replace(known, worker=worker, attempt=attempt)
         case RecordingCancelled() if known is not None:

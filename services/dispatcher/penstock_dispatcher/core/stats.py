@@ -9,10 +9,12 @@ from typing import Any
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.measures import OperatorFigures
 from penstock.protocol.mixture import WeightStage
+from penstock.protocol.recording import RecordingProgress, SaveStage
 from penstock.protocol.types import ReaderStatus, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.facts import AttemptStarted, Fact, ReaderRemoved
+from penstock_dispatcher.core.recordings import RecordingEnded
 
 
 @dataclass(slots=True)
@@ -31,6 +33,16 @@ class Counts:
     """Readers that were silent for their lease."""
     tasks_moved: int = 0
     """Attempts of tasks that had one before: the task started again, most often elsewhere."""
+    saves_failed: int = 0
+    saved_elements: int = 0
+    saved_chunks: int = 0
+    saved_bytes: int = 0
+
+    def saved(self, before: RecordingProgress, after: RecordingProgress) -> None:
+        """Count what a save has *after* a report, and did not have *before*."""
+        self.saved_elements += max(0, after.elements - before.elements)
+        self.saved_chunks += max(0, after.chunks - before.chunks)
+        self.saved_bytes += max(0, after.nbytes - before.nbytes)
 
     def note(self, fact: Fact) -> None:
         """Count *fact*."""
@@ -40,6 +52,8 @@ class Counts:
                 self.readers_expired += 1
             case AttemptStarted(attempt=attempt) if attempt > 1:
                 self.tasks_moved += 1
+            case RecordingEnded(stage=SaveStage.FAILED):
+                self.saves_failed += 1
             case _:
                 pass
 

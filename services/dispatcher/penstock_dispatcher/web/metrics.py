@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from penstock.credentials.entrance import Entrance
 from penstock.protocol.measures import LARGEST, MADE, MEAN, PADDING, POSITIONS
+from penstock.protocol.recording import SaveStage
 from penstock.runtime.clock import now
 from penstock.runtime.versions import versions
 from penstock.web.metrics import (
@@ -84,6 +85,10 @@ COUNTS: tuple[tuple[str, str, str], ...] = (
     ("readers_expired", "readers_expired", "Readers that were silent for too long"),
     ("tasks_moved", "tasks_moved", "Restarts of tasks, mostly on another worker"),
     ("split_requests", "split_requests", "Requests of tasks for splits"),
+    ("saves_failed", "saves_failed", "Saves that stopped at an error"),
+    ("saved_elements", "saved_elements", "Elements of saves that readers can read"),
+    ("saved_chunks", "saved_chunks", "Finished chunks of saves"),
+    ("saved_bytes", "saved_bytes", "Bytes of the files of saves"),
 )
 """Fields of `Counts`, and their metrics."""
 
@@ -108,6 +113,7 @@ RATIOS: tuple[tuple[str, str, str, str], ...] = (
 """Metrics that are one measure divided by another."""
 
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
+SAVE_STAGES = (SaveStage.OPEN, SaveStage.COMPLETE, SaveStage.FAILED, SaveStage.CANCELLED)
 
 PEERS, JOB, SOURCE = ["peer"], ["job_name"], ["job_name", "source"]
 OPERATOR = ["job_name", "operator", "unit"]
@@ -129,6 +135,7 @@ class DispatcherMetrics:
         by_job = self._sampler.totals.by_job()
         yield from _of_elements(by_job)
         yield from of_operators(by_job)
+        yield from self._of_saves()
         yield from self._of_decisions()
         yield from self._of_journal()
 
@@ -153,6 +160,15 @@ class DispatcherMetrics:
             ("silent_workers", "Workers that have not reported lately", len(soft.quiet)),
         ):
             yield gauge(f"penstock_{name}", text, value)
+
+    def _of_saves(self) -> Iterable[Metric]:
+        stages = Counter(one.stage for one in self._dispatcher.core.state.recordings.values())
+        yield gauges(
+            "penstock_saves",
+            "Saves of workers by stage; of those that ended, the newest 100",
+            ["stage"],
+            (((stage.value,), stages[stage]) for stage in SAVE_STAGES),
+        )
 
     def _of_decisions(self) -> Iterable[Metric]:
         counts = self._dispatcher.core.ctx.counts
