@@ -372,6 +372,17 @@ def held(tmp_path):
     return Dataset.range(COUNT).map(waits), gate.touch
 
 
+def test_elements_before_a_function_that_does_not_return_are_readable(cluster, tmp_path, held):
+    dataset, go_on = held
+    job = save(dataset, tmp_path / "saved", cluster.target, chunk_seconds=0.2)
+    found = iter(Dataset.load(tmp_path / "saved", wait=True, timeout=60))
+    first = [int(next(found)["x"]) for _ in range(300)]
+    go_on()
+
+    assert first + [int(each["x"]) for each in found] == list(range(COUNT))
+    assert job.wait(60).elements == COUNT
+
+
 @pytest.mark.slow
 def test_a_worker_that_drains_and_a_process_that_dies_give_the_save_to_another(
     another, tmp_path, held

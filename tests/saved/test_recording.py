@@ -1,7 +1,7 @@
+import itertools
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
 import msgspec
 import numpy as np
@@ -40,12 +40,14 @@ class Receipts:
         self.at, self.receipts = start, iter(receipts)
 
     def block(self, n=3):
-        block = list(islice(self.receipts, n))
+        block = list(itertools.islice(self.receipts, n))
         self.at += len(block)
         return block
 
     def state(self):
         return self.at
+
+    waits = False
 
 
 def written(folder, chunk, start, stop):
@@ -260,6 +262,42 @@ def test_two_processes_that_save_at_once_damage_nothing(tmp_path):
     saves[-1].result()
 
     assert list(map(int, Dataset.load(path))) == list(range(400))
+
+
+def test_what_has_ended_is_committed_when_that_is_due_although_no_receipts_come(folder, first):
+    class NoneComes(Receipts):
+        waits = True
+
+        def block(self):
+            if self.at:
+                assert recording.version.manifest.elements == 3
+            return super().block()
+
+    ticks = itertools.count(step=0.5)
+    receipts = NoneComes(0, written(folder, 1, 0, 3))
+    recording = Recording(folder, first, clock=lambda: next(ticks))
+    recording._spent = 0.3  # commits took too long already
+    recording.run(receipts, lambda: False)
+
+    assert recording.version.manifest.stage is SaveStage.COMPLETE
+
+
+def test_elements_are_readable_in_time_while_a_function_does_not_return(tmp_path):
+    gate = threading.Event()
+
+    def held(x):
+        assert x < 40 or gate.wait(60)
+        return x
+
+    job = job_of(Dataset.range(100).map(held), tmp_path / "s", OPTIONS, 0.05, overwrite=False)
+    with ThreadPoolExecutor() as threads:
+        saving = threads.submit(job.run)
+        found = iter(Dataset.load(tmp_path / "s", wait=True, timeout=60))
+        first = [int(next(found)) for _ in range(15)]
+        assert not saving.done()
+        gate.set()
+        assert first + list(map(int, found)) == list(range(100))
+        saving.result()
 
 
 def test_a_saver_that_another_one_follows_stops_at_its_next_version(tmp_path):

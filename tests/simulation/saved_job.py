@@ -7,7 +7,8 @@ still write. The next attempt begins at a mark, and makes elements again that th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -26,6 +27,9 @@ AHEAD = 12
 
 LOST = 0.01
 """How likely an attempt that runs counts as lost, each time that a saver looks for a receipt."""
+
+LATE = 0.2
+"""How likely a block is not there at once."""
 
 LOOK = 0.02
 
@@ -51,6 +55,30 @@ class Task:
     @property
     def is_over(self) -> bool:
         return self.taken == self.stop - self.first
+
+
+class LateBlocks:
+    """The thread of `write_chunks`: it reads a block at once, or while the attempt waits for it."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._late: dict[Future[Any], Callable[[], Any]] = {}
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """See `ThreadPool.submit`."""
+        future: Future[Any] = Future()
+        if self._stage.chance.random() < LATE:
+            self._late[future] = call
+        else:
+            future.set_result(call())
+        return future
+
+    def wait(self, futures: tuple[Future[Any], ...], seconds: float) -> None:
+        """See `concurrent.futures.wait`."""
+        self._stage.sleep(seconds)
+        for future in futures:
+            if self._stage.chance.random() < 0.5:
+                future.set_result(self._late.pop(future)())
 
 
 class ModelReceipts:
@@ -105,6 +133,12 @@ class ModelReceipts:
             else:
                 self._stage.sleep(LOOK)
         return found
+
+    @property
+    def waits(self) -> bool:
+        """See `BlockReader.waits`."""
+        task = self._next_task()
+        return task is not None and not task.receipts and task.error is None
 
     def state(self) -> Any:
         """Return how many receipts of each task were taken, and a mark before that."""

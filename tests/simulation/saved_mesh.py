@@ -33,13 +33,13 @@ from penstock.errors import (
 from penstock.ops import follow, write_chunks
 from penstock.ops.follow import Follow
 from penstock.protocol.recording import SaveStage
-from penstock.saved import folder, manifest, receipts, upkeep
+from penstock.saved import folder, manifest, receipts, recording, upkeep
 from penstock.saved.manifest import SavedVersions, SaveOptions
 from penstock.saved.receipts import NEW
 from penstock.saved.recording import Recording
 from penstock.saved.upkeep import leftovers
 from simulation import storm
-from simulation.saved_job import ModelReceipts
+from simulation.saved_job import LateBlocks, ModelReceipts
 from simulation.saved_laws import Versions, counts_of_chunks
 from simulation.saved_stage import Killed, Program, Stage, StageClock, StageSecrets, Weather
 from simulation.saved_store import StageFolder, StageOs, StageStore, stage_path
@@ -168,12 +168,15 @@ class SavedMesh:
             stack.enter_context(patch.object(folder, "os", StageOs(stage)))
             stack.enter_context(patch.object(folder, "Path", stage_path(stage)))
             stack.enter_context(patch.object(folder, "secrets", StageSecrets(stage)))
-        for module in (follow, manifest, upkeep):
+        for module in (follow, manifest, recording, upkeep):
             stack.enter_context(patch.object(module, "time", StageClock(stage)))
         stack.enter_context(patch.object(write_chunks, "time", StageClock(stage, 0.05)))
         for module in (local_save, receipts, manifest):
             stack.enter_context(patch.object(module, "secrets", StageSecrets(stage)))
         stack.enter_context(patch.object(write_chunks, "BlockSizer", self._sizer))
+        blocks = LateBlocks(stage)
+        stack.enter_context(patch.object(write_chunks, "ThreadPool", lambda *_: blocks))
+        stack.enter_context(patch.object(write_chunks, "wait", blocks.wait))
         stack.enter_context(patch.object(local_save, "BlockReader", self._receipts))
         stack.enter_context(patch.object(local_save, "Recording", self._recording))
 

@@ -22,6 +22,12 @@ class BlockReader(DatasetIterator):
             keep_users_frames(exc)
             raise
 
+    @property
+    def waits(self) -> bool:
+        """Whether `block` would wait for workers."""
+        reading = self._reading
+        return reading is not None and reading.waits
+
     def _next_rows(self) -> Block:
         reading, began = self._check_open(), time.perf_counter()
         self._clock.ask(began)

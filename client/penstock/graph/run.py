@@ -128,6 +128,11 @@ class PipelineRun(ABC):
         return False
 
     @property
+    def waits(self) -> bool:
+        """Whether `advance` would wait for other processes, as far as is known without waiting."""
+        return False
+
+    @property
     def awaited(self) -> str:
         """The reason why it waits for other processes, in words; empty if it does not wait."""
         return ""

@@ -6,7 +6,8 @@ receipts of a chunk come after its file is written. So whoever counts each recei
 element once, however often chunks are written again.
 
 Within a split, a chunk ends with the element that fills it. If time is up before, the elements are
-a *piece* of a chunk that the next receipts continue (see `penstock.saved.pieces`).
+a *piece* of a chunk that the next receipts continue (see `penstock.saved.pieces`). A thread reads
+the input, so time is also up while a function does not return.
 
 State: ``[input, bytes]``: that of the input, and about how many bytes the elements take that are
 already in the present chunk; None if no element of the split is in any.
@@ -15,7 +16,10 @@ already in the present chunk; None if no element of the split is in any.
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import ClassVar, cast
 
 import msgspec
@@ -25,9 +29,12 @@ from penstock.element import Element, text_array
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.op_times import begin_wait, waited
 from penstock.engine.rows import Block, ColumnsOfBlock, Rows, elements_of
 from penstock.errors import ElementError
+from penstock.executors.thread_pool import A_MOMENT, ThreadPool
 from penstock.graph.node import Node
+from penstock.runtime.interrupts import breathe
 from penstock.saved.chunk_format import ChunkWriter
 from penstock.saved.folder import folder_of
 from penstock.saved.formats import FORMATS
@@ -36,6 +43,9 @@ from penstock.saved.receipts import ChunkTold, new_chunk, new_name, told_name
 
 _MOST_AT_ONCE = 4096
 """Elements that are asked for at once."""
+
+_CLOSING_SECONDS = 0.2
+"""How long closing waits for a thread that is inside the input; later it ends by itself."""
 
 _NO_SIZES = np.empty(0, np.int64)
 
@@ -66,6 +76,11 @@ class _WritingIterator(OneInputIterator):
         self._node, self._upstream = node, upstream
         self._folder, self._format = folder_of("save", node.path), FORMATS[node.format]
         self._sizer = BlockSizer(most=_MOST_AT_ONCE)
+        self._thread = ThreadPool(1, "penstock-write-chunks")
+        self._coming: Future[list[Element]] | None = None
+        """The input's next block, while the thread reads it."""
+        self._below = upstream.mark()
+        """The mark of the input's last block."""
         self._inputs: list[Element] = []
         """Elements of the input's last block that are in no chunk yet."""
         self._marks: list[tuple[int, Mark]] = []
@@ -96,8 +111,7 @@ class _WritingIterator(OneInputIterator):
         """See `OpIterator.mark`."""
         given, marks, nbytes, sizes = self._given, list(self._marks), self._nbytes, self._sizes
         if not marks:
-            below = self._upstream.mark()
-            left = len(self._inputs)
+            below, left = self._below, len(self._inputs)
             return lambda back: [below(left + back), nbytes]
 
         def at(back: int) -> State:
@@ -109,7 +123,7 @@ class _WritingIterator(OneInputIterator):
 
     def _begin(self) -> None:
         """Forget the last chunk. The next one begins with what is left of the input's block."""
-        left = [(len(self._inputs), self._marks[-1][1])] if self._inputs and self._marks else []
+        left = [(len(self._inputs), self._below)] if self._inputs and self._marks else []
         self._receipts, self._given, self._marks = [], 0, left
         if len(self._sizes):
             self._nbytes, self._sizes = int(self._sizes[-1]), _NO_SIZES
@@ -121,9 +135,12 @@ class _WritingIterator(OneInputIterator):
         writer: ChunkWriter | None = None
         is_late = has_ended = False
         while self._due is None and not is_late and not has_ended:
-            if not self._inputs and not self._read(count):
-                has_ended = self._due is None
-                break
+            if not self._inputs:
+                if not self._has_come(inf if writer is None else began + self._node.chunk_seconds):
+                    break
+                if not self._read(count):
+                    has_ended = self._due is None
+                    break
             if writer is None and (writer := self._writer()) is None:
                 break
             count += self._add(writer, room)
@@ -135,16 +152,38 @@ class _WritingIterator(OneInputIterator):
             self._begin()
             self._raise_due()
 
+    def _has_come(self, until: float) -> bool:
+        """Have the thread read a block; return whether it, or an error, has come by then."""
+        coming = self._coming
+        if coming is None:
+            read = partial(self._sizer.read, self._upstream, _MOST_AT_ONCE)
+            self._coming = coming = self._thread.submit(read)
+        began = begin_wait()
+        while not coming.done() and (left := until - time.monotonic()) > 0:
+            wait((coming,), min(left, A_MOMENT))
+            breathe()
+        waited(began)
+        return coming.done()
+
     def _read(self, count: int) -> bool:
-        """Read a block, after *count* elements of the chunk; return whether there was one."""
+        """Take the block that has come, after *count* elements; return whether there was one."""
+        coming, self._coming = cast("Future[list[Element]]", self._coming), None
         try:
-            self._inputs = self._sizer.read(self._upstream, _MOST_AT_ONCE)
+            self._inputs = coming.result()
         except ELEMENT_ERRORS as exc:
             self._due = exc
-            return False
+        finally:
+            del coming  # or an error would keep this frame, and with it the iterator, forever
+        self._below = self._upstream.mark()
         if self._inputs:
-            self._marks.append((count + len(self._inputs), self._upstream.mark()))
+            self._marks.append((count + len(self._inputs), self._below))
         return bool(self._inputs)
+
+    def close(self) -> None:
+        """See `OpIterator.close`. Does not wait long for an input that does not return."""
+        self._thread.close()
+        self._upstream.close()
+        self._thread.join(_CLOSING_SECONDS)
 
     def _writer(self) -> ChunkWriter | None:
         """Return what writes a chunk; None if the first element of all cannot be saved."""

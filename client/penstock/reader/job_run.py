@@ -135,6 +135,13 @@ class JobRun(PipelineRun):
         live = self._sessions.live()
         return len(live) == 1 and live[0][1].ready_here
 
+    @property
+    def waits(self) -> bool:
+        """See `PipelineRun.waits`."""
+        makes = not self._alone or self._ended or self._output_block.left
+        live = () if makes else self._sessions.live()
+        return bool(live) and not any(session.ready for _, session in live)
+
     def state(self, wanted: SaveWanted) -> State:
         """See `PipelineRun.state`. It is that of the jobs, and of the operators here."""
         place = self._output_block.position

@@ -46,8 +46,16 @@ _PAUSE, _MOST = 0.001, 10.0
 """The share of the time that passes between two commits, and the most seconds."""
 
 
+_LOOK = 0.02
+"""The seconds between two looks whether a block has come, while a commit is not due."""
+
+
 class Receipts(Protocol):
     """What gives receipts, block by block."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether `block` would wait for other processes."""
 
     def block(self) -> Block:
         """Return the next receipts; none at the end."""
@@ -103,8 +111,7 @@ class Recording:
             while not is_cancelled() and len(block := self._next(receipts)):
                 for run in runs_of(block):
                     self._taken.take(run)
-                if self._taken.has_ended and self._is_due():
-                    self._commit(receipts)
+                self._commit_in_time(receipts, is_cancelled)
             if not is_cancelled():
                 self._complete(receipts)
         except Exception as exc:
@@ -136,6 +143,16 @@ class Recording:
         self._taken.end_all()
         self._commit(receipts, SaveStage.COMPLETE)
         self.clean()
+
+    def _commit_in_time(self, receipts: Receipts, is_cancelled: Callable[[], bool]) -> None:
+        """Commit what has ended, if that is due, or becomes due before the next receipts come."""
+        while self._taken.has_ended and not is_cancelled():
+            if self._is_due():
+                self._commit(receipts)
+            elif receipts.waits:
+                time.sleep(_LOOK)
+            else:
+                break
 
     def _is_due(self) -> bool:
         """Return whether to commit now: commits may take a small part of the time."""
