@@ -41,7 +41,7 @@ VALUES = {
     "penstock.saved.chunks",
     "penstock.saved.formats",
     "penstock.saved.receipts",
-    "penstock.transport.shm_messages",
+    "penstock.transport.link_messages",
     "penstock_worker.runner.messages",
     "penstock_worker.runner.recorder_messages",
     "penstock_worker.stats",
@@ -54,6 +54,7 @@ METHODS = "ops/pipelines/test_random_pipelines.py"
 
 TORCH = "frameworks/torch/test_loader.py"
 BORROWING = "worker/test_shm_reader.py"
+SENDING = "worker/test_tcp_reader.py"
 TRAVELLED = "serialization/test_travelled.py"
 TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
@@ -103,7 +104,15 @@ TRIED_THROUGH = {
     "penstock.ipc.message_line": BORROWING,
     "penstock.transport.borrowed": BORROWING,
     "penstock.transport.shared_memory": BORROWING,
+    "penstock.transport.link": BORROWING,
     "penstock_worker.shm_door": BORROWING,
+    "penstock_worker.linked_reader": BORROWING,
+    "penstock_worker.reader_door": BORROWING,
+    "penstock_worker.reader_doors": SENDING,
+    "penstock_worker.tcp_door": SENDING,
+    "penstock.transport.tcp": SENDING,
+    "penstock.transport.payload_places": "transport/test_incoming.py",
+    "penstock.ipc.tcp_socket": SENDING,
     "penstock.executors.process": PROCESSES,
     "penstock.executors.process_function": PROCESSES,
     "penstock.executors.process_main": PROCESSES,

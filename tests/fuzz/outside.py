@@ -28,7 +28,7 @@ from penstock.ipc.message_line import MessageLine
 from penstock.protocol import tensorflow as tf
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.transport.shm_messages import (
+from penstock.transport.link_messages import (
     AckStream,
     EndStream,
     FromReader,

@@ -86,8 +86,10 @@ def test_a_transport_that_nobody_registered_is_refused_by_naming_those_there_are
         "grpc",
         "local",
     ]
-    with pytest.raises(DatasetError, match="None or one of 'grpc', 'local', 'shm', not 'tcp'"):
-        arguments.transport_of("tcp")
+    with pytest.raises(
+        DatasetError, match="None or one of 'grpc', 'local', 'shm', 'tcp', not 'udp'"
+    ):
+        arguments.transport_of("udp")
 
 
 @pytest.mark.parametrize(

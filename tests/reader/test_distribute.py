@@ -113,7 +113,7 @@ def test_the_policies_have_the_numbers_of_the_field():
         ({"target_workers": "NEAR"}, "target_workers .*'NEAR'"),
         ({"target_workers": None}, "target_workers .*None"),
         ({"data_transfer_protocol": 3}, "data_transfer_protocol .*3"),
-        ({"data_transfer_protocol": "tcp"}, "one of 'grpc', 'local', 'shm', not 'tcp'"),
+        ({"data_transfer_protocol": "udp"}, "one of 'grpc', 'local', 'shm', 'tcp', not 'udp'"),
         (
             {
                 "target_workers": "LOCAL",

@@ -8,8 +8,8 @@ from penstock.transport import registry
 from penstock.transport.registry import TransportKind, names, register
 
 
-def test_there_are_grpc_local_and_shm():
-    assert names() == ["grpc", "local", "shm"]
+def test_there_are_grpc_local_shm_and_tcp():
+    assert names() == ["grpc", "local", "shm", "tcp"]
 
 
 def test_another_one_is_found_by_its_name(monkeypatch):
@@ -17,7 +17,7 @@ def test_another_one_is_found_by_its_name(monkeypatch):
 
     register(TransportKind("shared", Distance.SAME_HOST, None))
 
-    assert names() == ["grpc", "local", "shared", "shm"]
+    assert names() == ["grpc", "local", "shared", "shm", "tcp"]
 
 
 def test_a_name_is_given_once():

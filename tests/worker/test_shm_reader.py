@@ -21,10 +21,8 @@ from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
-from penstock.transport import borrowed, pool, shared_memory
-from penstock.transport.pool import TransportPool
-from penstock.transport.shared_memory import SharedMemoryTransport, to_worker
-from penstock.transport.shm_messages import (
+from penstock.transport import borrowed, link, pool, shared_memory
+from penstock.transport.link_messages import (
     Denied,
     FromReader,
     FromWorker,
@@ -33,8 +31,10 @@ from penstock.transport.shm_messages import (
     OpenStream,
     Welcome,
 )
+from penstock.transport.pool import TransportPool
+from penstock.transport.shared_memory import SharedMemoryTransport, to_worker
 from penstock.wire import worker as wire
-from penstock_worker import shm_door, shm_reader
+from penstock_worker import linked_reader, reader_door, shm_door
 from penstock_worker.config import WorkerConfig
 from penstock_worker.runner.messages import FrameReady
 from tests.worker.fake_runners import NBYTES, PLACE, Runners
@@ -235,14 +235,14 @@ async def test_who_cannot_come_in_is_told_why(met, wrong, why):
 
 
 async def test_a_welcome_that_comes_too_late_is_nothing_to_anybody(monkeypatch):
-    monkeypatch.setattr(shared_memory, "WELCOME_WITHIN", 0.01)
+    monkeypatch.setattr(link, "WELCOME_WITHIN", 0.01)
     went_wrong, (mine, theirs) = [], socket.socketpair()
     asyncio.get_running_loop().set_exception_handler(lambda _, about: went_wrong.append(about))
     mine.setblocking(False)
     transport = SharedMemoryTransport(KnownWorker("host:1", 1, WorkerProfile("host")), mine)
     with theirs:
         with pytest.raises(Unavailable, match="it said nothing for 0.01 s"):
-            await transport.greet("here", "token")
+            await transport.welcomed()
         theirs.sendall(pack(Welcome()) + pack(Denied("it is late")))
         await until(lambda: transport.broken)
 
@@ -376,7 +376,7 @@ async def test_one_stream_too_many_of_a_user_is_told_so_and_the_others_go_on(bou
 
 
 async def test_who_greets_where_too_much_waits_is_hung_up_on(bounded, monkeypatch):
-    monkeypatch.setattr(shm_reader, "MOST_UNSENT", -1)  # as if so much waited
+    monkeypatch.setattr(linked_reader, "MOST_UNSENT", -1)  # as if so much waited
     _, _, known = await bounded()
     (sock,) = silent(known, 1)
     with sock:
@@ -386,7 +386,7 @@ async def test_who_greets_where_too_much_waits_is_hung_up_on(bounded, monkeypatc
 
 async def test_who_opens_streams_and_reads_nothing_is_hung_up_on(bounded, monkeypatch):
     _, _, known = await bounded()
-    monkeypatch.setattr(shm_reader, "MOST_UNSENT", 100)
+    monkeypatch.setattr(linked_reader, "MOST_UNSENT", 100)
     (sock,) = silent(known, 1)
     profile, loop = known.profile, asyncio.get_running_loop()
     with sock:
@@ -435,7 +435,7 @@ async def test_who_greets_twice_is_hung_up_on(bounded):
 
 
 async def test_where_few_files_may_be_open_fewer_readers_come_in(bounded, monkeypatch):
-    monkeypatch.setattr(shm_door, "most_files", lambda: 8)
+    monkeypatch.setattr(reader_door, "most_files", lambda: 8)
     _, _, known = await bounded()
     async with to_worker(known), to_worker(known):
         with pytest.raises(Unavailable, match="has 2 connections"):

@@ -7,7 +7,9 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 import msgspec
@@ -22,9 +24,21 @@ LARGEST = 1 << 31
 FILES = 64
 """The most files that come with one read."""
 
+PIECES = 256
+"""The most pieces that the system is given at once; it takes up to 1024."""
+
+
+@dataclass(slots=True)
+class _Unsent:
+    """Bytes to send, a file that goes with them, and what to call once they are sent."""
+
+    data: memoryview
+    file: int = -1
+    sent: Callable[[], None] | None = None
+
 
 class MessageLine(Generic[M]):
-    """One end of a connected unix socket, on the loop that runs here.
+    """One end of a connected socket, on the loop that runs here.
 
     *on_message* gets each message, which has the type *said* and at most *most* bytes. *on_gone* is
     called once, when nothing more can come: the other side hung up or sent malformed data.
@@ -47,15 +61,25 @@ class MessageLine(Generic[M]):
         self._sock, self._on_message, self._on_gone = sock, on_message, on_gone
         self._loop = asyncio.get_running_loop()
         self._unpacker: Unpacker[M] = Unpacker(msgspec.msgpack.Decoder(said), most)
-        self._unsent: deque[tuple[memoryview, int]] = deque()
+        self._unsent: deque[_Unsent] = deque()
         self._drained = asyncio.Event()
         self._drained.set()
         self._open = True
         self._ancillary = socket.CMSG_SPACE(FILES * 4) if takes_files else 0
         self._loop.add_reader(sock.fileno(), self.read)
 
-    def send(self, message: msgspec.Struct, file: int = -1) -> None:
+    def send(
+        self,
+        message: msgspec.Struct,
+        file: int = -1,
+        *,
+        bodies: Sequence[memoryview] = (),
+        sent: Callable[[], None] | None = None,
+    ) -> None:
         """Send *message*, and *file* with it, which may be closed then; never waits.
+
+        The bytes of *bodies* follow the message. They must not change until *sent* is called, which
+        is when the system has them all; it is not called if the line closes before.
 
         Raises:
             OSError: when there is no room for another file.
@@ -64,7 +88,9 @@ class MessageLine(Generic[M]):
             return
         waiting = bool(self._unsent)
         copy = os.dup(file) if file >= 0 else -1
-        self._unsent.append((memoryview(pack(message)), copy))
+        self._unsent.append(_Unsent(memoryview(pack(message)), copy))
+        self._unsent.extend(map(_Unsent, bodies))
+        self._unsent[-1].sent = sent
         if not waiting:
             self._write()
 
@@ -87,7 +113,7 @@ class MessageLine(Generic[M]):
         self._open = False
         self._loop.remove_reader(self._sock.fileno())
         self._loop.remove_writer(self._sock.fileno())
-        for file in (*self.files, *(file for _, file in self._unsent if file >= 0)):
+        for file in (*self.files, *(one.file for one in self._unsent if one.file >= 0)):
             os.close(file)
         self.files.clear()
         self._unsent.clear()
@@ -105,16 +131,7 @@ class MessageLine(Generic[M]):
     def _write(self) -> None:
         try:
             while self._unsent:
-                data, file = self._unsent[0]
-                if file < 0:
-                    sent = self._sock.send(data)
-                else:
-                    sent = socket.send_fds(self._sock, [data], [file])
-                    os.close(file)
-                if sent < len(data):
-                    self._unsent[0] = data[sent:], -1
-                else:
-                    self._unsent.popleft()
+                self._note_sent(self._write_some())
         except BlockingIOError:
             self._drained.clear()
             self._loop.add_writer(self._sock.fileno(), self._write)
@@ -126,6 +143,27 @@ class MessageLine(Generic[M]):
             if not self._drained.is_set():
                 self._drained.set()
                 self._loop.remove_writer(self._sock.fileno())
+
+    def _write_some(self) -> int:
+        """Write what the system takes at once; return how many bytes that was."""
+        first = self._unsent[0]
+        if first.file < 0:
+            same = takewhile(lambda one: one.file < 0, islice(self._unsent, PIECES))
+            return self._sock.sendmsg([one.data for one in same])
+        sent = socket.send_fds(self._sock, [first.data], [first.file])
+        os.close(first.file)
+        first.file = -1
+        return sent
+
+    def _note_sent(self, nbytes: int) -> None:
+        """Remove the first *nbytes* of what is unsent."""
+        while self._unsent and nbytes >= len(self._unsent[0].data):
+            piece = self._unsent.popleft()
+            nbytes -= len(piece.data)
+            if piece.sent is not None:
+                piece.sent()
+        if nbytes:
+            self._unsent[0].data = self._unsent[0].data[nbytes:]
 
     def read(self) -> bool:
         """Handle the messages that have arrived; return whether there may be more."""

@@ -13,6 +13,9 @@ GRPC, LOCAL_TRANSPORT = "grpc", "local"
 SHARED_MEMORY = "shm"
 """The name of the transport within a host, which a worker offers if it can."""
 
+TCP = "tcp"
+"""The name of the transport over a TCP connection of its own, which a worker offers if it can."""
+
 COLOCATED = "COLOCATED"
 """The tag of a worker that serves the training host it runs on; case does not matter."""
 
@@ -59,6 +62,10 @@ class WorkerProfile:
     """The secret that a reader gets from the dispatcher and shows at that socket."""
     tensorflow: str = ""
     """The address that serves TensorFlow's clients without credentials; empty if none does."""
+    data_port: int = 0
+    """The TCP port for readers, at the host of the worker's address; 0 if there is none."""
+    data_token: str = ""
+    """The secret that a reader gets from the dispatcher and shows at that port."""
 
     @property
     def offered(self) -> tuple[str, ...]:

@@ -317,7 +317,7 @@ _BOOLS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(
 
 _NAMES = """
     buffer_bytes client_timeout consumer_timeout credentials cross_trainer_cache_size_bytes
-    data_transfer_address data_transfer_protocol dataset_gc_timeout dispatcher_address
+    data_port data_transfer_address data_transfer_protocol dataset_gc_timeout dispatcher_address
     dispatcher_timeout drain durability fault_tolerant_mode file_cache_bytes file_cache_dir
     gc_dynamic_sharding_jobs health_file heartbeat_interval host http_host http_port insecure
     job_gc_check_interval job_gc_timeout limits port process_idle process_memory processes_idle

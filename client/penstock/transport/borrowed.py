@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.errors import VersionMismatch
 from penstock.ipc.framing import pack
-from penstock.transport.shm_messages import GiveBack, LentFrame
+from penstock.transport.link_messages import GiveBack, LentFrame
 
 _RUNNING = True
 """An ending interpreter sets the globals of modules to None, this one too. The end of the process

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from penstock.credentials.caller import LOCAL, Caller
 from penstock.errors import DatasetError, PenstockError, Unavailable
-from penstock.protocol.nearness import KnownWorker, distance
+from penstock.protocol.nearness import GRPC, Distance, KnownWorker, distance
 from penstock.protocol.types import WorkerId
 from penstock.runtime import clock
 from penstock.runtime.linux import boot_id
@@ -122,30 +122,32 @@ class TransportPool:
         inside = in_this_loop(worker.address, worker.incarnation)
         away = distance(worker.profile, platform.node(), in_process=inside, boot_id=boot_id())
         choice = choose(self._wanted, worker, away, KINDS)
-        if choice.refused:
-            self._say(worker, choice.refused)
-        *better, last = choice.kinds
+        why_not = [choice.refused] if choice.refused else []
         if (insisted := self._insisted(worker)) is not None:
-            line = AsyncExitStack()
-            transport = await line.enter_async_context(insisted.open(worker, self._caller))
+            opened = await self._opened(insisted, worker)
             self._refused.pop((worker.address, worker.incarnation), None)
-            return _Opened(insisted.name, transport, worker.incarnation, line)
+            return opened
+        *better, last = choice.kinds
         for kind in better:
-            line = AsyncExitStack()
             try:
-                transport = await line.enter_async_context(kind.open(worker, self._caller))
+                opened = await self._opened(kind, worker)
             except (PenstockError, OSError) as exc:
-                self._say(worker, str(exc))
+                why_not.append(str(exc))
             else:
-                return _Opened(kind.name, transport, worker.incarnation, line)
+                self._say(worker, kind, why_not)
+                return opened
+        self._say(worker, last, why_not)
+        return await self._opened(last, worker)
+
+    async def _opened(self, kind: TransportKind, worker: KnownWorker) -> _Opened:
         line = AsyncExitStack()
-        transport = await line.enter_async_context(last.open(worker, self._caller))
-        return _Opened(last.name, transport, worker.incarnation, line)
+        transport = await line.enter_async_context(kind.open(worker, self._caller))
+        return _Opened(kind.name, transport, worker.incarnation, line)
 
     def _insisted(self, worker: KnownWorker) -> TransportKind | None:
         """Return the transport that the reader insists on, if any; None for an unknown *worker*."""
         wanted = KINDS.get(self._wanted or "")
-        return wanted if wanted is not None and wanted.insists and worker.incarnation else None
+        return wanted if wanted is not None and wanted.remedy and worker.incarnation else None
 
     async def _refusal(
         self, worker: KnownWorker, kind: TransportKind, why: Unavailable
@@ -153,22 +155,26 @@ class TransportPool:
         """Return the error to raise if *worker* cannot be read by *kind*, the only one allowed."""
         since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
         here, there = boot_id(), worker.profile.boot_id
-        if here == there and (clock.now() < since + PATIENCE or not await self._lives(worker)):
+        near = kind.farthest is Distance.ELSEWHERE or here == there
+        possible = near and kind.name in worker.profile.offered
+        if possible and (clock.now() < since + PATIENCE or not await self._lives(worker)):
             return why
         return DatasetError(
             f"data_transfer_protocol={kind.name!r} reads no other way, and worker "
             f"{worker.address} cannot be read so: {why} (boot id of its host: "
-            f"{there or 'not known'}; of this one: {here or 'not known'}). Start a worker on "
-            "this host, or read with data_transfer_protocol=None"
+            f"{there or 'not known'}; of this one: {here or 'not known'}). {kind.remedy}, or read "
+            "with data_transfer_protocol=None"
         )
 
     async def _lives(self, worker: KnownWorker) -> bool:
         return await wire.lives(worker, self._caller, ANSWER_WITHIN)
 
-    def _say(self, worker: KnownWorker, why: str) -> None:
-        """Log, once for each reason, why the reader does not use the wanted transport."""
+    def _say(self, worker: KnownWorker, kind: TransportKind, why_not: list[str]) -> None:
+        """Log, once for each reason, why the reader uses *kind* and no nearer transport."""
         how = "the nearest transport" if self._wanted is None else f"transport {self._wanted!r}"
-        line = f"worker {worker.address} is not read by {how}, but by gRPC: {why}"
-        if line not in self._said:
-            self._said.add(line)
-            log.warning("%s", line)
+        by = "gRPC" if kind.name == GRPC else kind.name
+        for why in why_not:
+            line = f"worker {worker.address} is not read by {how}, but by {by}: {why}"
+            if line not in self._said:
+                self._said.add(line)
+                log.warning("%s", line)

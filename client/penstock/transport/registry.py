@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.credentials.caller import Caller
 from penstock.errors import ConfigError
 from penstock.protocol.data import ReadRequest
-from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, SHARED_MEMORY, Distance, KnownWorker
+from penstock.protocol.nearness import (
+    GRPC,
+    LOCAL_TRANSPORT,
+    SHARED_MEMORY,
+    TCP,
+    Distance,
+    KnownWorker,
+)
 
 if TYPE_CHECKING:
     from penstock.wire.worker import Replies
@@ -51,14 +58,14 @@ class TransportKind:
     """A kind of transport with a *name*, which reaches workers no farther than *farthest*.
 
     *open* opens a transport to a worker with a caller's credentials, or raises `Unavailable` with
-    the reason. A reader that asked for the kind by name then gets an error if the kind *insists*;
-    otherwise it uses gRPC.
+    the reason. If the kind has a *remedy*, a reader that asked for the kind by name then gets an
+    error that names the remedy; otherwise the reader uses gRPC.
     """
 
     name: str
     farthest: Distance
     open: Callable[[KnownWorker, Caller], AbstractAsyncContextManager[Transport]]
-    insists: bool = False
+    remedy: str = ""
 
 
 def register(kind: TransportKind) -> None:
@@ -95,9 +102,20 @@ def _shared_memory(worker: KnownWorker, _: Caller) -> AbstractAsyncContextManage
     return to_worker(worker)
 
 
+def _tcp(worker: KnownWorker, caller: Caller) -> AbstractAsyncContextManager[Transport]:
+    from penstock.transport.tcp import to_worker  # noqa: PLC0415  it loads NumPy
+
+    return to_worker(worker, caller)
+
+
+_SHARE, _REACH = "Start a worker on this host", "Let this host reach the worker's data_port"
+
 KINDS: dict[str, TransportKind] = {}
 register(TransportKind(GRPC, Distance.ELSEWHERE, _over_grpc))
-register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory, insists=True))
+register(
+    TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory, "Start a worker on this host")
+)
+register(TransportKind(TCP, Distance.ELSEWHERE, _tcp, "Let this host reach the worker's data_port"))
 register(TransportKind(LOCAL_TRANSPORT, Distance.SAME_PROCESS, _in_process))
 
 

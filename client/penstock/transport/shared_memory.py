@@ -9,21 +9,18 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import assert_never, cast
+from typing import assert_never
 
-from penstock.errors import PenstockError, Unavailable
+from penstock.errors import PenstockError, Unavailable, VersionMismatch
 from penstock.ipc.message_line import MessageLine
-from penstock.protocol.data import ReadRequest, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker
-from penstock.protocol.types import Failure
 from penstock.runtime.linux import boot_id
 from penstock.transport.borrowed import Borrowed
-from penstock.transport.shm_messages import (
-    AckStream,
+from penstock.transport.link import ReaderLink
+from penstock.transport.link_messages import (
     Denied,
-    EndStream,
     FromWorker,
     GiveBack,
     Greeting,
@@ -32,17 +29,14 @@ from penstock.transport.shm_messages import (
     Mapped,
     Memory,
     MemoryGone,
-    OpenStream,
     Said,
+    Sent,
     StreamOver,
     Welcome,
 )
 from penstock.wire.worker import Replies, check_header, decode_replies
 
 log = logging.getLogger("penstock.reader")
-
-WELCOME_WITHIN = 2.0
-"""Seconds that a worker has to welcome a reader."""
 
 GIVE_BACK_EVERY, GIVE_BACK_AT_LEAST = 0.02, 0.32
 """Shortest and longest seconds between checks for memory to give back without other messages.
@@ -65,7 +59,8 @@ async def to_worker(worker: KnownWorker) -> AsyncIterator[SharedMemoryTransport]
         )
     transport = SharedMemoryTransport(worker, _connected(profile.shm_socket))
     try:
-        await transport.greet(mine, profile.shm_token)
+        transport.line.send(Hello(mine, profile.shm_token))
+        await transport.welcomed()
         yield transport
     finally:
         transport.close()
@@ -88,126 +83,61 @@ def _connected(path: str) -> socket.socket:
     return sock
 
 
-class SharedMemoryTransport:
+class SharedMemoryTransport(ReaderLink):
     """A way to a worker on this host: one connection, for all tasks that are read there."""
 
     def __init__(self, worker: KnownWorker, sock: socket.socket) -> None:
-        self._address = worker.address
+        super().__init__(worker.address)
         self._borrowed = Borrowed()
-        self._streams: dict[int, asyncio.Queue[Replies | Greeting | StreamOver]] = {}
-        self._opened = 0
-        self._gone = ""
-        self._welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line: MessageLine[FromWorker] = MessageLine(
+        self.line = self._line = MessageLine[FromWorker](
             sock,
             FromWorker,  # type: ignore[arg-type]
             self._hear,
-            self._on_gone,
+            self.on_gone,
             takes_files=True,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._pause = GIVE_BACK_EVERY
         self._give_back_later()
 
-    async def greet(self, boot_id: str, token: str) -> None:
-        """Wait until the worker lets this reader in.
-
-        Raises:
-            Unavailable: when it does not.
-        """
-        self._line.send(Hello(boot_id, token))
-        try:
-            async with asyncio.timeout(WELCOME_WITHIN):
-                await self._welcome
-        except TimeoutError:
-            raise Unavailable(f"it said nothing for {WELCOME_WITHIN:g} s") from None
-
     def close(self) -> None:
         """Hang up, as soon as no view is left."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self._gone:
-            self._gone = "this side has closed"
+        if not self.gone:
+            self.gone = "this side has closed"
             self._borrowed.part(self._line.detach())
 
-    async def read(
-        self, requests: AsyncIterator[ReadRequest], greeted: Callable[[], None] | None = None
-    ) -> AsyncGenerator[Replies, None]:
-        """See `Transport.read`."""
-        self._check()
-        self._opened += 1
-        stream, said = self._opened, asyncio.Queue[Replies | Greeting | StreamOver]()
-        self._streams[stream] = said
-        pump = asyncio.create_task(self._pump(stream, requests), name="requests")
-        try:
-            while (message := await _next(said, greeted)) is not None:
-                over = isinstance(message[-1][0], StreamEnd)
-                if over:
-                    await asyncio.sleep(0)  # so that the worker hears of the acks before
-                yield message
-                if over:
-                    return
-                del message  # it holds a frame, which may be given back while this waits
-        finally:
-            del self._streams[stream]
-            pump.cancel()
-            await asyncio.wait({pump})
-            self._give_back()
-            self._line.send(EndStream(stream))
-
-    async def answer(self, timeout: float) -> None:  # noqa: ARG002  # a socket tells at once
-        """See `Transport.answer`."""
-        self._check()
-
-    @property
-    def broken(self) -> bool:
-        """See `Transport.broken`."""
-        return bool(self._gone)
-
-    def _check(self) -> None:
-        if self._gone:
-            raise Unavailable(f"worker {self._address} is gone: {self._gone}")
-
-    async def _pump(self, stream: int, requests: AsyncIterator[ReadRequest]) -> None:
-        async for request in requests:
-            self._give_back()
-            if isinstance(request, Subscribe):
-                self._line.send(OpenStream(stream, request))
-            else:
-                self._line.send(AckStream(stream, request))
-
-    # --- what the worker says ---
+    def before_request(self) -> None:
+        """See `ReaderLink.before_request`."""
+        self._give_back()
 
     def _hear(self, message: FromWorker) -> None:
         try:
             self._take_in(message)
         except PenstockError as exc:
             self._line.close()
-            self._on_gone(str(exc))
-
-    def _on_welcome(self) -> None:
-        if not self._welcome.done():  # too late, nobody waits for it any more
-            self._welcome.set_result(None)
+            self.on_gone(str(exc))
 
     def _take_in(self, message: FromWorker) -> None:
         match message:
             case Welcome():
-                self._on_welcome()
+                self.on_welcome()
             case Denied(why):
                 self._line.close()
-                self._on_gone(why)
+                self.on_gone(why)
             case Greeting(stream) | StreamOver(stream):
-                if stream in self._streams:
-                    self._streams[stream].put_nowait(message)
+                self.on_replies(stream, message)
             case Memory():
                 self._line.send(Mapped(message.memory, self._map(message)))
             case MemoryGone(memory):
                 self._borrowed.forget(memory)
             case Said(stream, body):
-                if stream in self._streams:
-                    self._streams[stream].put_nowait(decode_replies(body))
+                self.on_replies(stream, decode_replies(body))
             case Lent():
                 self._take_lent(message)
+            case Sent():
+                raise VersionMismatch("a worker on this host sends payloads, which it must lend")
             case _:
                 assert_never(message)
 
@@ -216,8 +146,7 @@ class SharedMemoryTransport:
         for frame in message.frames:
             check_header(frame.header)
             replies.append((frame.header, self._borrowed.payload(frame)))
-        if message.stream in self._streams:
-            self._streams[message.stream].put_nowait(replies)
+        self.on_replies(message.stream, replies)
 
     def _map(self, message: Memory) -> str:
         """Map a worker's memory; return why that cannot be done, or nothing."""
@@ -238,14 +167,6 @@ class SharedMemoryTransport:
         log.warning(line, self._address, why)
         return why
 
-    def _on_gone(self, why: str) -> None:
-        self._gone = self._gone or why
-        if not self._welcome.done():
-            self._welcome.set_exception(Unavailable(f"worker {self._address}: {why}"))
-        lost = Failure.of(Unavailable(f"worker {self._address} is gone: {why}"))
-        for stream, said in self._streams.items():
-            said.put_nowait(StreamOver(stream, lost))
-
     # --- giving back ---
 
     def _give_back(self) -> bool:
@@ -260,24 +181,3 @@ class SharedMemoryTransport:
         self._pause = GIVE_BACK_EVERY if self._give_back() else 2 * self._pause
         pause = self._pause = min(self._pause, GIVE_BACK_AT_LEAST)
         self._timer = asyncio.get_running_loop().call_later(pause, self._give_back_later)
-
-
-async def _next(
-    said: asyncio.Queue[Replies | Greeting | StreamOver], greeted: Callable[[], None] | None
-) -> Replies | None:
-    """Return the next replies of a stream, or None at its end; pass on the greeting.
-
-    Raises:
-        PenstockError: when it failed.
-    """
-    while True:
-        match await said.get():
-            case Greeting():
-                if greeted is not None:
-                    greeted()
-            case StreamOver(_, None):
-                return None
-            case StreamOver(_, Failure() as failure):
-                raise failure.error()
-            case message:
-                return cast("Replies", message)

@@ -152,13 +152,15 @@ def _check_profile(worker: str, profile: WorkerProfile) -> None:
     """Refuse tags and transports that are no words, or too many."""
     words = (*profile.tags, *profile.transports)
     places = (profile.host, profile.boot_id, profile.shm_socket, profile.tensorflow)
-    for word in (*places, profile.shm_token, *words):
+    for word in (*places, profile.shm_token, profile.data_token, *words):
         check_name(f"what worker {worker} says of itself", word)
     if len(words) > MOST_WORDS or not all(words):
         raise Refused(
             f"worker {worker} has {len(words)} tags and transports: they may be {MOST_WORDS}, and "
             "none of them empty"
         )
+    if not 0 <= profile.data_port < 1 << 16:
+        raise Refused(f"worker {worker} has data_port {profile.data_port}, which is no port")
     if not 0 <= profile.slots <= MOST_SLOTS:
         raise Refused(f"worker {worker} has {profile.slots} slots: at most {MOST_SLOTS} are used")
 

@@ -31,7 +31,7 @@ from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import worker_handlers
-from penstock_worker import shm_door
+from penstock_worker import reader_doors
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
@@ -104,14 +104,14 @@ async def serve(
     ):
         _log_risks(config, port)
         api, outbox = DispatcherClient(door.channel, check=entrance.check_seal), ControlOutbox()
-        with shm_door.opened(config.socket_dir) as shm:
-            runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, shm))
+        with reader_doors.opened(config, entrance) as doors:
+            runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, doors.shm))
             place = advertised(config, port)
+            told = doors.profile(open_at)
             worker = door.worker = WorkerService(
-                place, config, runners, outbox, versions=versions(), door=shm, tensorflow=open_at
+                place, config, runners, outbox, versions=versions(), offered=told
             )
-            if shm is not None:
-                shm.serve(worker, runners, config)
+            doors.serve(worker, runners, config)
             await _serve_as(
                 worker, config, api, outbox, pool.forks, entrance, elements, ready, drain
             )

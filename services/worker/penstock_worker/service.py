@@ -16,7 +16,7 @@ from penstock.errors import InternalError, PenstockError, Refused, Unavailable, 
 from penstock.protocol.calls import TraceReply
 from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.data import Ack, ReadRequest, Subscribe
-from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
 from penstock.runtime import log_lines
 from penstock.runtime.usage import UsageMeter
@@ -58,7 +58,6 @@ from penstock_worker.request_checks import check_subscription
 from penstock_worker.runner.messages import FrameReady
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.send_buffer import SendBuffer
-from penstock_worker.shm_door import ShmDoor
 from penstock_worker.stats import BufferStats, WorkerStats
 from penstock_worker.task_stats import cache_stats, frame_buffers, past_stats, task_stats
 
@@ -75,6 +74,9 @@ OPEN_WITHIN = 5.0
 CLOSE_WITHIN = 1.5
 """Seconds that a reader gets for its last acks after the end of a stream."""
 
+WITH_GRPC = WorkerProfile(transports=TRANSPORTS)
+"""What a worker offers that has no door for readers but its gRPC port."""
+
 STATS_EVERY = 1.0
 """Seconds between two heartbeats that carry `WorkerStats`."""
 
@@ -90,8 +92,7 @@ class WorkerService:
         outbox: ControlOutbox,
         *,
         versions: Versions,
-        door: ShmDoor | None = None,
-        tensorflow: str = "",
+        offered: WorkerProfile = WITH_GRPC,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address = address
@@ -109,16 +110,9 @@ class WorkerService:
             config.slot_count,
             config.total_buffer_size,
         )
-        profile = (platform.node(), TRANSPORTS, config.worker_tags, config.slot_count)
-        self._profile = WorkerProfile(*profile, tensorflow=tensorflow)
-        if door is not None:
-            self._profile = replace(
-                self._profile,
-                transports=(*TRANSPORTS, SHARED_MEMORY),
-                boot_id=door.boot_id,
-                shm_socket=door.path,
-                shm_token=door.token,
-            )
+        self._profile = replace(
+            offered, host=platform.node(), tags=config.worker_tags, slots=config.slot_count
+        )
         self._runners, self._outbox = runners, outbox
         runners.on_failure = self._fail
         self._here = LentHere(runners)
@@ -199,7 +193,7 @@ class WorkerService:
         return self._read(requests, handed_over(self._here.payload))
 
     def lend(self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]) -> AsyncIterator[M]:
-        """See `penstock_worker.shm_door.Lender.lend`."""
+        """See `penstock_worker.linked_reader.Lender.lend`."""
         return self._read(requests, form)
 
     async def _read(

@@ -321,7 +321,7 @@ class WorkerHeartbeat(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ..., seq: _Optional[int] = ..., recordings: _Optional[_Iterable[_Union[RecordingReport, _Mapping]]] = ...) -> None: ...
 
 class WorkerProfile(_message.Message):
-    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token", "tensorflow")
+    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token", "tensorflow", "data_port", "data_token")
     HOST_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +330,8 @@ class WorkerProfile(_message.Message):
     SHM_SOCKET_FIELD_NUMBER: _ClassVar[int]
     SHM_TOKEN_FIELD_NUMBER: _ClassVar[int]
     TENSORFLOW_FIELD_NUMBER: _ClassVar[int]
+    DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+    DATA_TOKEN_FIELD_NUMBER: _ClassVar[int]
     host: str
     transports: _containers.RepeatedScalarFieldContainer[str]
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -338,7 +340,9 @@ class WorkerProfile(_message.Message):
     shm_socket: str
     shm_token: str
     tensorflow: str
-    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ..., tensorflow: _Optional[str] = ...) -> None: ...
+    data_port: int
+    data_token: str
+    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ..., tensorflow: _Optional[str] = ..., data_port: _Optional[int] = ..., data_token: _Optional[str] = ...) -> None: ...
 
 class SplitRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "task", "attempt", "provider", "position")

@@ -1,9 +1,11 @@
-"""Messages between a worker and a reader on its host, over a unix socket.
+"""Messages between a worker and a reader on one link: a unix socket, or a TCP connection.
 
 The reader sends `Hello`, and the worker answers `Welcome` or `Denied`. Then the reader opens
-streams with the same requests and replies as ``Read`` over gRPC. The worker announces memory and
-sends its file. Once the reader has mapped it, frames in it are `Lent`; until then they are sent as
-bytes.
+streams with the same requests and replies as ``Read`` over gRPC.
+
+Frames come in one of two ways. On a unix socket, the worker announces memory and sends its file.
+Once the reader has mapped it, frames in it are `Lent`; until then they come as bytes in `Said`. On
+a TCP connection, each `Sent` announces frames, and their payloads follow it on the connection.
 """
 
 from __future__ import annotations
@@ -19,10 +21,15 @@ class ReaderSays(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Hello(ReaderSays, frozen=True):
-    """A reader on the host *boot_id* knows *token*, which the worker gave to the dispatcher."""
+    """A reader on the host *boot_id* knows *token*, which the worker gave to the dispatcher.
+
+    *shown* is the credential that the reader would show in a gRPC call. On a unix socket the system
+    tells the worker who the reader is, so it is empty there.
+    """
 
     boot_id: str
     token: str
+    shown: str = ""
 
 
 class OpenStream(ReaderSays, frozen=True):
@@ -120,6 +127,23 @@ class Lent(WorkerSays, frozen=True):
     frames: tuple[LentFrame, ...]
 
 
+class SentFrame(msgspec.Struct, frozen=True, array_like=True):
+    """A frame whose payload has *nbytes*."""
+
+    header: FrameHeader
+    nbytes: int
+
+
+class Sent(WorkerSays, frozen=True):
+    """Frames of a stream, whose payloads follow this message one after another.
+
+    `penstock.transport.payload_places` says where each begins; zeros fill the gaps.
+    """
+
+    stream: int
+    frames: tuple[SentFrame, ...]
+
+
 class StreamOver(WorkerSays, frozen=True):
     """The worker ends a stream, because it is complete or failed."""
 
@@ -128,4 +152,4 @@ class StreamOver(WorkerSays, frozen=True):
 
 
 FromReader = Hello | OpenStream | AckStream | EndStream | Mapped | GiveBack
-FromWorker = Welcome | Denied | Greeting | Memory | MemoryGone | Said | Lent | StreamOver
+FromWorker = Welcome | Denied | Greeting | Memory | MemoryGone | Said | Lent | Sent | StreamOver
