@@ -108,7 +108,7 @@ TRIED_THROUGH = {
     "penstock_worker.shm_door": BORROWING,
     "penstock_worker.linked_reader": BORROWING,
     "penstock_worker.reader_door": BORROWING,
-    "penstock_worker.reader_doors": SENDING,
+    "penstock_worker.reader_doors": "mesh/test_tcp.py",
     "penstock_worker.tcp_door": SENDING,
     "penstock.transport.tcp": SENDING,
     "penstock.transport.payload_places": "transport/test_incoming.py",

@@ -19,7 +19,7 @@ from penstock.wire import connection
 from penstock_dispatcher import request_checks
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.page import feed
-from penstock_worker import shm_reader
+from penstock_worker import linked_reader
 from penstock_worker.config import WorkerConfig
 from tests.docs.pages import DOCS
 
@@ -54,7 +54,7 @@ FIXED = {
     "bytes of a record of a TFRecord file": tfrecords.LONGEST,
     "bytes of a row of a CSV file": csv_columns.LONGEST_ROW,
     "seconds for TLS and HTTP/2's greeting": connection.GREET_WITHIN,
-    "seconds for a reader on the host to say who it is": shm_reader.GREET_WITHIN,
+    "seconds for a reader on the host to say who it is": linked_reader.GREET_WITHIN,
     "seconds for the first request by HTTP": door.FIRST_WITHIN,
     "seconds that an answer by HTTP may take to be taken": door.TAKEN_WITHIN,
     "seconds that a connection without a call is kept": connection.IDLE_FOR,

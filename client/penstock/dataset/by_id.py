@@ -63,7 +63,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         consumer_index: the index of this consumer among *num_consumers*, for coordinated reads.
         num_consumers: how many consumers read together; None is an uncoordinated read.
         max_outstanding_requests: how many frames may be requested at once; None is 64 MiB.
-        data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
+        data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, ``"tcp"``, or None for the
+            nearest.
         cross_trainer_cache: the trainer that reads, if several trainers share the elements.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
             only workers in this process.

@@ -129,7 +129,8 @@ class Dataset(
                 coordinated reads and for *ordered* ones; or ``"env"``.
             num_consumers: how many consumers read together; None is an uncoordinated read.
             max_outstanding_requests: how many frames may be requested at once; None is 64 MiB.
-            data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
+            data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, ``"tcp"``, or None for the
+                nearest.
             compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None.
             cross_trainer_cache: the trainer that reads, if several trainers share the elements.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads

@@ -107,9 +107,9 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             be requested at once. By default readers bound bytes instead, to 64 MiB.
         data_transfer_protocol: how elements come from workers: ``"grpc"``, or ``"local"`` from
             workers in this process. A worker that ``"local"`` does not reach is read by gRPC, and
-            the log says why. ``"shm"`` reads the memory of workers on this host, and fails if that
-            is not possible. None takes the nearest way for each worker; see
-            `DatasetIterator.transport`.
+            the log says why. ``"shm"`` reads the memory of workers on this host, and ``"tcp"``
+            reads each worker's `data_port`; each fails if that is not possible.
+            None takes the nearest way for each worker; see `DatasetIterator.transport`.
         compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With AUTO each task compresses
             samples of its frames and compares the time of LZ4 and ZSTD with the time that they save
             on the link. ``penstock status`` shows the choice and the reason.

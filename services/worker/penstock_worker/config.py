@@ -184,7 +184,10 @@ class WorkerConfig(ServiceSettings):
             f"one of {', '.join(map(repr, TRANSPORTS))}, which each worker offers",
             lambda v: v in ("", *TRANSPORTS),
         ),
-        "data_port": settings.PORT,
+        "data_port": Check(
+            "a port, 0 (any free one), or None for no such port",
+            lambda v: v is None or settings.PORT.fits(v),
+        ),
         "socket_dir": text("the path of a folder"),
         "worker_tags": Check(
             f"a tuple of at most {MOST_TAGS} words of 1 to {LONGEST_NAME} bytes",
