@@ -3,13 +3,18 @@
 Resident memory of the process that reads, and of all processes of two workers, behind every 500
 batches: a figure is the largest growth since the first 500 of them. A worker's memory is that of
 its processes together; what they share counts for each.
+
+Then one element of 1 GB: how much more memory than before the process that reads has after it
+dropped the element, while it waits for the next one.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from measure import Figure, arguments, show
@@ -22,6 +27,8 @@ from penstock_worker import WorkerConfig
 SHAPE = (8, 224, 224, 3)
 LOOK = 500
 BATCHES = 10_000
+LATER = 14.0
+"""Seconds until the element after a large one comes."""
 IMAGES = np.zeros(SHAPE, np.float32)
 
 
@@ -58,6 +65,27 @@ def _courses(target: str, workers: list[int], transport: str, batches: int) -> l
     return courses
 
 
+def _large(i: int) -> np.ndarray:
+    if i > 1:
+        time.sleep(LATER)
+    return np.ones(10**9 if i == 1 else 1000, np.uint8)
+
+
+def _kept(target: str, transport: str) -> float:
+    """Return the MiB that stay after an element of 1 GB, which the loop has dropped."""
+    read = (
+        Dataset.range(3)
+        .map(_large)
+        .distribute("parallel_epochs", target, compression=None, data_transfer_protocol=transport)
+    )
+    with iter(read) as elements:
+        next(elements)
+        before = _mib([os.getpid()])
+        assert next(elements).nbytes == 10**9
+        time.sleep(LATER / 2)  # it is trimmed once more, 5 s after it came
+        return _mib([os.getpid()]) - before
+
+
 def main() -> None:
     """Read by each transport."""
     question = (__doc__ or "").partition("\n")[0]
@@ -68,6 +96,7 @@ def main() -> None:
         with LocalCluster(2, worker=WorkerConfig(slots=1)) as cluster:
             workers = [worker.pid for worker in cluster.workers if worker.pid is not None]
             courses = _courses(cluster.target, workers, transport, batches)
+            kept = [_kept(cluster.target, transport) for _ in range(options.runs)]
         for who, course in zip(("reader", "workers"), courses, strict=True):
             grown = max(course) - course[0]
             name = f"{transport}, {batches:,} batches, {who}"
@@ -75,6 +104,8 @@ def main() -> None:
                 Figure(f"{name}: memory", course[-1], min(course), max(course), "MiB"),
                 Figure(f"{name}: growth", grown, 0.0, grown, "MiB"),
             ]
+        name = f"{transport}, one element of 1 GB that was dropped, reader: kept"
+        figures.append(Figure(name, median(kept), min(kept), max(kept), "MiB"))
     show(question, figures, options.json)
 
 

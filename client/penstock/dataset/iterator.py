@@ -27,6 +27,7 @@ from penstock.options import check_seed
 from penstock.protocol.measures import figures_of
 from penstock.runtime.interrupts import close_dropped, in_own_thread, uninterrupted
 from penstock.runtime.tracebacks import keep_users_frames, named_by
+from penstock.runtime.usage import resident
 
 if TYPE_CHECKING:
     import asyncio
@@ -257,6 +258,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         Returns:
             Sums since the iterator began or was restored, and of about the last ten seconds. For
             each worker: bytes and rates, the transport, the compression and the fill of buffers.
+            The memory of this process.
 
         Raises:
             Closed: after `close`.
@@ -280,7 +282,8 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         rates = {each.key: each.sum / whole.seconds for each in measures if whole.seconds > 0}
         figures = figures_of(measures, rates)
         links, cuts = reading.links, reading.cuts
-        return IteratorStats(whole, newest, operators, links, passes, known, figures, cuts)
+        memory = resident()
+        return IteratorStats(whole, newest, operators, links, passes, known, figures, cuts, memory)
 
     def close(self) -> None:
         """Release everything that the pipeline holds: threads, files, connections. Idempotent.

@@ -140,6 +140,9 @@ class IteratorStats:
     """The figures of operators in this process, since the iterator began."""
     cuts: tuple[str, ...] = ()
     """What autocache chose and why, as lines of text; empty without that option."""
+    resident: int = 0
+    """Bytes of memory that this process has in RAM: buffers of links (*held* of each link) and all
+    else. A large element is part of it until the loop drops it. 0 if the system does not tell."""
 
     @property
     def reads_job(self) -> bool:

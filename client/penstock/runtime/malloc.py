@@ -73,24 +73,32 @@ TRIM_EVERY = 5.0
 
 
 class TrimTimes:
-    """Decides when to trim: after a large message, but at most once in `TRIM_EVERY` seconds."""
+    """Decides when to trim: after a large message, and once more `TRIM_EVERY` seconds later.
+
+    The second trim returns what was in use at the first one, such as the memory in which the
+    message was decompressed.
+    """
 
     def __init__(self) -> None:
-        self._next = self._planned = -inf
+        self._next = -inf
+        self._planned = False
 
-    def after(self, now: float) -> float | None:
-        """Return in how many seconds to trim; None if an earlier call has planned a trim."""
-        if now >= self._next:
+    def after(self, now: float) -> tuple[bool, float | None]:
+        """Return whether to trim now, and in how many seconds again.
+
+        The second value is None if an earlier call has planned that trim.
+        """
+        at_once = now >= self._next
+        if at_once:
             self._next = now + TRIM_EVERY
-            return 0.0
-        if self._planned == self._next:
-            return None
-        self._planned = self._next
-        return self._next - now
+        if self._planned:
+            return at_once, None
+        self._planned = True
+        return at_once, self._next - now
 
-    def owed(self, now: float) -> bool:
+    def owed(self) -> bool:
         """Return whether a planned trim is still due, and cancel it."""
-        owed, self._planned = self._planned == self._next > now, -inf
+        owed, self._planned = self._planned, False
         return owed
 
 
@@ -103,23 +111,21 @@ class FreedMemory:
     def received(self, nbytes: int) -> None:
         """Return memory to the system after a message of *nbytes*, if it was large.
 
-        This trims now, or later in the running event loop.
+        This trims now unless it did so recently, and once more later in the running event loop.
         """
-        if nbytes >= MMAP_THRESHOLD:
-            self._trim_in_time()
-
-    def _trim_in_time(self) -> None:
-        delay = self._times.after(clock.now())
-        if delay == 0:
+        if nbytes < MMAP_THRESHOLD:
+            return
+        at_once, delay = self._times.after(clock.now())
+        if at_once:
             trim()
-        elif delay is not None:
+        if delay is not None:
             import asyncio  # noqa: PLC0415  runners load this module without it
 
-            asyncio.get_running_loop().call_later(delay, self._trim_in_time)
+            asyncio.get_running_loop().call_later(delay, self.settle)
 
     def settle(self) -> None:
         """Do a planned trim at once."""
-        if self._times.owed(clock.now()):
+        if self._times.owed():
             trim()
 
 

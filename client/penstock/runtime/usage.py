@@ -62,6 +62,14 @@ def usage() -> Usage:
     return Usage(cpu, memory)
 
 
+def resident() -> int:
+    """Return the bytes of memory that this process alone has in RAM; 0 without /proc."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
 class UsageMeter:
     """Measures usage, but rarely if that is slow: a result may be some time old."""
 

@@ -177,8 +177,13 @@ class Channel:
         return ((TOKEN, shown),) if shown else ()
 
     def stream(self, path: str) -> grpc.aio.StreamStreamCall:
-        """Call the bidirectional streaming method at *path*."""
-        call = self.inner.stream_stream(path)(metadata=self.metadata)
+        """Call the bidirectional streaming method at *path*; its replies come in lists of one.
+
+        gRPC keeps each reply until the next one arrives. It keeps an empty list if the caller has
+        popped a large message from it.
+        """
+        boxed = self.inner.stream_stream(path, response_deserializer=lambda data: [data])
+        call = boxed(metadata=self.metadata)
         self.calls.add(call)
         return call
 

@@ -132,11 +132,12 @@ class StreamRpc(Generic[Request, Reply]):
         pump, messages = Pump(call, requests, self.request.encode), aiter(call)
         try:
             await _greeting(call, greeted)
-            async for data in messages:
-                reply = self.reply.decode(data)
+            async for box in messages:
+                reply = self.reply.decode(box.pop())
                 if self.last(reply):
                     await pump.half_close()
                 yield reply
+                del reply  # the next message may come late, and this one may be large
             stop_if_asked(before)
         except grpc.aio.AioRpcError as exc:
             stop_if_asked(before)

@@ -9,7 +9,7 @@ a message costs hardly depends on its size.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import grpc
@@ -31,7 +31,6 @@ from penstock.protocol.data import (
 )
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.nearness import KnownWorker
-from penstock.runtime.malloc import freed_memory
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel, connect
 from penstock.wire.rpc import StreamRpc, UnaryRpc
@@ -75,14 +74,11 @@ class WorkerClient:
         """See `Transport.broken`: a channel connects again by itself."""
         return False
 
-    async def read(
+    def read(
         self, requests: AsyncIterator[ReadRequest], greeted: Callable[[], None] | None = None
     ) -> AsyncGenerator[Replies, None]:
         """See `Transport.read`."""
-        async with aclosing(READ.call(self._channel, requests, greeted)) as messages:
-            async for replies in messages:
-                freed_memory.received(replies[0][1].nbytes)  # several share only a small message
-                yield replies
+        return READ.call(self._channel, requests, greeted)
 
     async def answer(self, timeout: float) -> None:
         """See `Transport.answer`."""

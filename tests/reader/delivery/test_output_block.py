@@ -4,6 +4,7 @@ import random
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -443,3 +444,18 @@ def test_each_element_is_given_or_withdrawn_and_never_both():
             assert seen <= len(given)
     finally:
         sys.setswitchinterval(before)
+
+
+def test_the_last_element_of_a_block_is_the_loops_alone():
+    class Large:
+        pass
+
+    block = OutputBlock()
+    block.put([Large()], lambda _back: None)
+    given = block.next()
+    left = weakref.ref(given.element)
+    rest = given.rest
+    del given
+
+    assert left() is None
+    assert (list(rest), block.left) == ([], 0)

@@ -114,7 +114,10 @@ class OutputBlock:
                 if clock.now() >= holder.lease_until:
                     return AGAIN
             if self._checked:
-                return LoopBlock(next(rest), rest, left)
+                element = next(rest)
+                if left == 1:  # a used list keeps its elements: the loop may drop a large one now
+                    rest = self._rest = iter(())
+                return LoopBlock(element, rest, left)
             mark = self._mark
         after = unacked_in(mark(left - 1))
         made_of = acked_between(self._before, after)

@@ -342,6 +342,7 @@ class SessionNetwork:
             async with aclosing(worker.read(_all_of(requests), here)) as messages:  # type: ignore[type-var]
                 async for replies in messages:
                     self._replied(effect.worker, replies, subscription)
+                    del replies  # the next ones may come late, and the loop drops elements sooner
             raise Unavailable(f"worker {effect.worker} hung up")
         except PenstockError as exc:
             if exc.retryable:

@@ -36,6 +36,7 @@ from penstock.reader.session.payload import FramePayload
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.interrupts import SingleEntry, outcome
+from penstock.runtime.malloc import freed_memory
 
 log = logging.getLogger("penstock.reader")
 
@@ -328,6 +329,7 @@ class Session(SessionAnswers):
 
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
+        freed_memory.received(max(max(data.nbytes, head.raw_nbytes) for head, data in frames))
         with self._changed:
             now, writable = clock.now(), self._config.writable
             for frame, payload in frames:
