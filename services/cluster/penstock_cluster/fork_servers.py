@@ -79,6 +79,18 @@ class ForkServers:
         self.members.start(os.environb)
         self.runners.start({**os.environb, **ONE_THREAD})
 
+    def start_and_load_reader(self) -> None:
+        """Start both servers; while they load, load what `distribute` needs in this process.
+
+        A process without datasets reads no elements, and loads nothing.
+        """
+        with suppress(OSError):  # then each member is started by itself
+            self.start()
+        if "penstock.dataset.dataset" in sys.modules:
+            import penstock.reader.job_run  # noqa: PLC0415
+            import penstock.reader.session.open  # noqa: PLC0415
+            import penstock.transport.shared_memory  # noqa: F401, PLC0415
+
     def process(
         self, module: str, variables: Mapping[str, str], files: Mapping[str, int]
     ) -> ChildProcess:

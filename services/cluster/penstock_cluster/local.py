@@ -130,6 +130,7 @@ class LocalCluster:
         try:
             deadline = time.monotonic() + START_WITHIN
             self._servers = self._held.enter_context(held())
+            self._servers.start_and_load_reader()
             config = replace(self._dispatcher_config, work_dir=str(self._work_dir))
             self._dispatcher = Member(
                 "penstock_dispatcher",
