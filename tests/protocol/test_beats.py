@@ -1,3 +1,5 @@
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,11 +25,10 @@ def test_a_peer_whose_timer_is_early_or_late_keeps_its_phase(name, now, interval
     assert abs(after - due - interval) <= 1e-6 * interval
 
 
-def test_peers_that_reconnect_together_are_spread_over_the_interval():
+def test_peers_that_reconnect_together_are_spread_evenly_over_16_phases():
     due = [next_beat(f"10.0.{n // 250}.{n % 250}:7000", 1234.5, 1.0) for n in range(1000)]
 
-    in_each_tenth = [0] * 10
-    for at in due:
-        in_each_tenth[int(10 * (at % 1.0))] += 1
+    in_each = Counter(round(at % 1.0, 6) for at in due)
 
-    assert max(in_each_tenth) <= 2 * 1000 / 10
+    assert len(in_each) == 16
+    assert max(in_each.values()) <= 2 * 1000 / 16
