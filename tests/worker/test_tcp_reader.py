@@ -145,20 +145,6 @@ async def test_several_frames_share_a_message(bounded, monkeypatch, small):
     assert runners.loans.lent(runners.runner) == {}
 
 
-async def test_a_frame_is_lent_until_the_system_has_its_bytes(bounded, monkeypatch):
-    monkeypatch.setattr(tcp_reader, "SMALL", 0)
-    _, runners, known, _ = await bounded()
-    real, held = linked_reader.MessageLine._write, []
-    monkeypatch.setattr(linked_reader.MessageLine, "_write", lambda line: held.append(line))
-    sock = socket.create_connection(("127.0.0.1", known.profile.data_port))
-    with sock:
-        sock.sendall(pack(Hello("", known.profile.data_token)) + pack(OpenStream(1, SUBSCRIBE)))
-        await until(lambda: runners.loans.lent(runners.runner) == {0: PLACE})
-
-        real(held[0])
-        await until(lambda: runners.loans.lent(runners.runner) == {})
-
-
 async def test_views_outlive_the_link_and_its_worker(bounded):
     _, runners, known, door = await bounded()
     async with to_worker(known, LOCAL) as transport, reading(transport) as frames:

@@ -140,7 +140,7 @@ class _Connection:
             sock = self._connected()
             if sock is not None:
                 self._receive(sock)
-        except (OSError, PenstockError, MemoryError) as exc:
+        except (OSError, PenstockError, MemoryError, RuntimeError) as exc:  # or the loop is closed
             why = str(exc)
         with self._lock:
             self._receiving = False
