@@ -46,8 +46,8 @@ _PAUSE, _MOST = 0.001, 10.0
 """The share of the time that passes between two commits, and the most seconds."""
 
 
-_LOOK = 0.02
-"""The seconds between two looks whether a block has come, while a commit is not due."""
+_LOOKS, _LOOK = 5, 0.02
+"""After so many looks, so many seconds apart, without receipts, there is time for a commit."""
 
 
 class Receipts(Protocol):
@@ -111,7 +111,8 @@ class Recording:
             while not is_cancelled() and len(block := self._next(receipts)):
                 for run in runs_of(block):
                     self._taken.take(run)
-                self._commit_in_time(receipts, is_cancelled)
+                if self._taken.has_ended and (self._is_due() or self._is_idle(receipts)):
+                    self._commit(receipts)
             if not is_cancelled():
                 self._complete(receipts)
         except Exception as exc:
@@ -144,15 +145,13 @@ class Recording:
         self._commit(receipts, SaveStage.COMPLETE)
         self.clean()
 
-    def _commit_in_time(self, receipts: Receipts, is_cancelled: Callable[[], bool]) -> None:
-        """Commit what has ended, if that is due, or becomes due before the next receipts come."""
-        while self._taken.has_ended and not is_cancelled():
-            if self._is_due():
-                self._commit(receipts)
-            elif receipts.waits:
-                time.sleep(_LOOK)
-            else:
-                break
+    def _is_idle(self, receipts: Receipts) -> bool:
+        """Return whether no receipts come for a moment, so that a commit delays none."""
+        for _ in range(_LOOKS):
+            if not receipts.waits:
+                return False
+            time.sleep(_LOOK)
+        return receipts.waits
 
     def _is_due(self) -> bool:
         """Return whether to commit now: commits may take a small part of the time."""
