@@ -68,7 +68,6 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.saving": "ops/test_load.py",
     "penstock.dataset.local_save": "ops/test_load.py",
-    "penstock.dataset.save_job": "mesh/test_save.py",
     "penstock.wire.recordings": "dispatcher/test_recording_calls.py",
     "penstock_cluster.cli.save_rows": "cluster/cli/test_save.py",
     "penstock_dispatcher.core.recordings": "dispatcher/core/test_hosting.py",

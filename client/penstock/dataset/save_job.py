@@ -162,6 +162,7 @@ class SaveJob:
         Raises:
             WaitedTooLong: after *timeout*; or when the dispatcher does not answer.
             SaveIncomplete: when it was cancelled.
+            FileChanged: when another dataset replaced this one.
             PenstockError: the error at which it stopped.
 
         >>> from penstock.service import save
@@ -171,7 +172,9 @@ class SaveJob:
         9
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._version.manifest.stage is not SaveStage.COMPLETE:
+        if self.manifest().stage is SaveStage.COMPLETE:  # the dispatcher may have forgotten it
+            return self._version.manifest
+        while True:
             hosted = self._found(deadline)
             if hosted.failure is not None:
                 raise hosted.failure.error()

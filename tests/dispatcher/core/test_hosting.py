@@ -264,6 +264,17 @@ def test_the_newest_ends_are_kept(monkeypatch):
     assert list(mesh.core.state.recordings) == ["u", "v"]
 
 
+def test_reports_of_a_save_are_forgotten_at_its_end():
+    mesh = Mesh("a")
+    mesh.starts()
+    mesh.beat("a", said(1))
+    assert list(mesh.core.ctx.soft_state.hosted) == ["s"]
+
+    mesh.beat("a", said(1, SaveStage.COMPLETE))
+
+    assert not mesh.core.ctx.soft_state.hosted
+
+
 def test_a_pipeline_of_an_open_save_is_not_forgotten():
     mesh = Mesh("a")
     mesh.core.state.registrations.clear()

@@ -70,7 +70,6 @@ def _start(ctx: DecisionContext, asked: StartRecordingRequest) -> None:
     known = ctx.state.recordings.get(asked.save_id)
     if known is None or not known.open:
         ctx.commit(_started(ctx, asked))
-        ctx.soft_state.hosted.pop(asked.save_id, None)
         place(ctx)
 
 
@@ -129,7 +128,7 @@ def on_reports(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -> 
             _on_death(ctx, report, known, hosted)
         elif report.stage is not SaveStage.OPEN:
             ended = (report.save_id, report.stage, report.progress, report.failure)
-            ctx.commit(RecordingEnded(*ended))
+            _end(ctx, RecordingEnded(*ended))
 
 
 def _on_death(
@@ -147,9 +146,15 @@ def _on_death(
             "continues the save"
         )
         failed = (report.save_id, SaveStage.FAILED, hosted.progress, Failure.of(error))
-        ctx.commit(RecordingEnded(*failed))
+        _end(ctx, RecordingEnded(*failed))
         return
     ctx.commit(RecordingPlaced(report.save_id, host, known.attempt + 1))
+
+
+def _end(ctx: DecisionContext, ended: RecordingEnded) -> None:
+    """End a recording, and forget the reports of its hosts: its record has the last numbers."""
+    ctx.commit(ended)
+    ctx.soft_state.hosted.pop(ended.save_id, None)
 
 
 def place(ctx: DecisionContext) -> None:
