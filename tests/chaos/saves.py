@@ -53,13 +53,7 @@ class Place:
         """What processes must know to reach it."""
         if self.bucket is None:
             return {}
-        return {
-            "AWS_ENDPOINT_URL": self.bucket.url,
-            "AWS_ACCESS_KEY_ID": "AKIDAKIDAKID",
-            "AWS_SECRET_ACCESS_KEY": "very-secret-key",
-            "AWS_REGION": "us-east-1",
-            "AWS_ALLOW_HTTP": "true",
-        }
+        return self.bucket.env | {"AWS_ALLOW_HTTP": "true"}
 
     def at_hand(self, folder: Path) -> str:
         """Return a local path with all files, as they are; *folder* is for copies."""

@@ -16,10 +16,8 @@ COUNT = 3000
 @pytest.fixture
 def bucket(monkeypatch):
     with served() as made:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", made.url)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret-key")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        for name, value in made.env.items():
+            monkeypatch.setenv(name, value)
         for part in range(3):
             numbers = range(part * COUNT // 3, (part + 1) * COUNT // 3)
             text = "".join(json.dumps({"n": n}) + "\n" for n in numbers)

@@ -473,12 +473,7 @@ def test_a_dispatcher_without_a_work_dir_hosts_no_save(tmp_path):
 @pytest.mark.slow
 def test_workers_save_into_an_object_store(monkeypatch, another):
     with served() as bucket:
-        for name, value in (
-            ("AWS_ENDPOINT_URL", bucket.url),
-            ("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID"),
-            ("AWS_SECRET_ACCESS_KEY", "very-secret-key"),
-            ("AWS_REGION", "us-east-1"),
-        ):
+        for name, value in bucket.env.items():
             monkeypatch.setenv(name, value)
         bucket.write_fault = lambda number: {3: "503", 5: "lost", 8: "lost"}.get(number, "")
         with another(workers=2) as cluster:

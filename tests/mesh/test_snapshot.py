@@ -155,12 +155,7 @@ def test_what_needs_more_than_one_split_is_refused_with_the_remedy(cluster, tmp_
 def test_workers_keep_a_snapshot_in_an_object_store(monkeypatch, another, calls):
     path, read = calls
     with served() as bucket:
-        for name, value in (
-            ("AWS_ENDPOINT_URL", bucket.url),
-            ("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID"),
-            ("AWS_SECRET_ACCESS_KEY", "very-secret-key"),
-            ("AWS_REGION", "us-east-1"),
-        ):
+        for name, value in bucket.env.items():
             monkeypatch.setenv(name, value)
         bucket.write_fault = lambda number: {3: "503", 5: "lost", 8: "lost"}.get(number, "")
         kept = Dataset.range(COUNT).map(noting(path)).snapshot("s3://data/snapshots")

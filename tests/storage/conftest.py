@@ -8,12 +8,7 @@ from tests.storage.stand_in import served
 def bucket(monkeypatch):
     """An S3 server, which the environment names, with credentials."""
     with served() as made:
-        for name, value in (
-            ("AWS_ENDPOINT_URL", made.url),
-            ("AWS_ACCESS_KEY_ID", "AKIDAKIDAKID"),
-            ("AWS_SECRET_ACCESS_KEY", "very-secret-key"),
-            ("AWS_REGION", "us-east-1"),
-        ):
+        for name, value in made.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(retries, "_FIRST", 0.001)
         monkeypatch.setattr(retries, "INFO_PATIENCE", 0.2)

@@ -50,6 +50,16 @@ class Bucket:
     overwrites: bool = False
     """Whether a PUT replaces an object also if it says that there must be none."""
 
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables of a process that uses it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "AKIDAKIDAKID",
+            "AWS_SECRET_ACCESS_KEY": "very-secret-key",
+            "AWS_REGION": "us-east-1",
+        }
+
     def next_fault(self) -> str:
         with self.lock:
             number = self.seen["GET"]
@@ -139,7 +149,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.error(403)
             return
         prefix, bucket = query.get("prefix", [""])[0], self.name.strip("/")
-        keys = sorted(n.split("/", 1)[1] for n in self.bucket.objects if n.startswith(bucket + "/"))
+        with self.bucket.lock:
+            objects = dict(self.bucket.objects)
+        keys = sorted(n.split("/", 1)[1] for n in objects if n.startswith(bucket + "/"))
         found = [key for key in keys if key.startswith(prefix)]
         folders = []
         if "delimiter" in query:
@@ -151,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             f"<ETag>{self.tag(data).replace(chr(34), '&quot;')}</ETag>"
             f"<Size>{len(data)}</Size></Contents>"
             for key in found
-            for data in [self.bucket.objects[f"{bucket}/{key}"]]
+            for data in [objects[f"{bucket}/{key}"]]
         )
         items += "".join(
             f"<CommonPrefixes><Prefix>{escape(f)}</Prefix></CommonPrefixes>" for f in folders
