@@ -20,7 +20,7 @@ from penstock import Dataset
 from penstock_cluster import LocalCluster
 
 SIZES = {"1 MiB": (2**20, 600), "4.8 MB": (4_816_896, 160)}
-BARS = {"grpc": 0.3, "shm": 0.5}
+BARS = {"grpc": 0.3, "tcp": 0.6, "shm": 0.5}
 
 
 def _burn(seconds: float) -> None:

@@ -81,6 +81,7 @@ QUESTIONS = (
             ("torch", "far 1 MiB", "DataLoader(num_workers=2)"),
             ("grain", "far 1 MiB", "Grain, two processes"),
             ("penstock", "far 1 MiB: gRPC", "Penstock, gRPC"),
+            ("penstock", "far 1 MiB: TCP", "Penstock, TCP"),
             ("penstock", "far 1 MiB", "Penstock, shared memory"),
         ),
     ),
@@ -92,6 +93,7 @@ QUESTIONS = (
             ("torch", "far 4.8 MB", "DataLoader(num_workers=2)"),
             ("grain", "far 4.8 MB", "Grain, two processes"),
             ("penstock", "far 4.8 MB: gRPC", "Penstock, gRPC"),
+            ("penstock", "far 4.8 MB: TCP", "Penstock, TCP"),
             ("penstock", "far 4.8 MB", "Penstock, shared memory"),
         ),
     ),
@@ -143,6 +145,7 @@ QUESTIONS = (
                 ("tensorflow", f"reader CPU, {size}", "tf.data service"),
                 ("torch", f"reader CPU, {size}", "DataLoader(num_workers=2)"),
                 ("penstock", f"reader CPU, {size}: gRPC", "Penstock, gRPC"),
+                ("penstock", f"reader CPU, {size}: TCP", "Penstock, TCP"),
                 ("penstock", f"reader CPU, {size}", "Penstock, shared memory"),
             ),
         )

@@ -26,6 +26,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from measure import Figure, arguments, show
+from processes import cpu_of
 
 from penstock import Dataset
 from penstock.element import Element
@@ -85,12 +86,7 @@ class Way:
     def cpu(self) -> float:
         """Return the seconds of processor time that this process and the makers have taken."""
         families = (one for maker in self.makers for one in family(maker))
-        return time.process_time() + sum(time.clock_gettime(_cpu_clock(one)) for one in families)
-
-
-def _cpu_clock(pid: int) -> int:
-    """Return what ``clock_getcpuclockid(3)`` gives: exact, where /proc counts in 10 ms."""
-    return (~pid << 3) | 2
+        return time.process_time() + cpu_of(families)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -22,3 +23,8 @@ def family(pids: Iterable[int]) -> set[int]:
         before = len(found)
         found |= {pid for pid, of in owners.items() if of & found}
     return found
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """Return the seconds of processor time of *pids*: exact, where /proc counts in 10 ms."""
+    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)  # clock_getcpuclockid(3)

@@ -102,17 +102,25 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "reader CPU, 1 MiB: gRPC": work.ReaderCpu(
             partial(counted, _far(forever.map(_mib), two, "grpc")), work.MIB
         ),
+        "reader CPU, 1 MiB: TCP": work.ReaderCpu(
+            partial(counted, _far(forever.map(_mib), two, "tcp")), work.MIB
+        ),
         "reader CPU, 4.8 MB": work.ReaderCpu(
             partial(counted, _far(forever.map(_images), two)), IMAGES.nbytes
         ),
         "reader CPU, 4.8 MB: gRPC": work.ReaderCpu(
             partial(counted, _far(forever.map(_images), two, "grpc")), IMAGES.nbytes
         ),
+        "reader CPU, 4.8 MB: TCP": work.ReaderCpu(
+            partial(counted, _far(forever.map(_images), two, "tcp")), IMAGES.nbytes
+        ),
         "far ten elements": partial(whole, ten),
         "far 1 MiB": partial(counted, _far(forever.map(_mib), two)),
         "far 1 MiB: gRPC": partial(counted, _far(forever.map(_mib), two, "grpc")),
+        "far 1 MiB: TCP": partial(counted, _far(forever.map(_mib), two, "tcp")),
         "far 4.8 MB": partial(counted, _far(forever.map(_images), two)),
         "far 4.8 MB: gRPC": partial(counted, _far(forever.map(_images), two, "grpc")),
+        "far 4.8 MB: TCP": partial(counted, _far(forever.map(_images), two, "tcp")),
         "pictures": partial(counted, _far(files, two), work.PICTURE_BATCH),
         "pictures: map with processes": partial(counted, files_by_processes, work.PICTURE_BATCH),
         "texts": partial(counted, _far(texts, two), work.TEXT_BATCH),
