@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
-from penstock.protocol.beats import next_beat
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
@@ -89,7 +88,6 @@ class Worker:
         self.goes.set()
         self._stats = b"." * stats
         self._me, self._answers = WorkerId(f"10.0.{number // 250}.{number % 250}:7000"), answers
-        self.name = str(self._me)
         self._revision, self._began = -1, time.monotonic()
         self._attempts: dict[TaskId, int] = {}
         self._logs: dict[TaskId, int] = {}
@@ -156,7 +154,6 @@ class Reader:
         self.goes.set()
         self._session, self._iteration, self._answers = f"s{number}", iteration, answers
         self._me: ReaderId | None = None
-        self.name = self._session
         self._tasks, self._turn, self._answered = KnownTasks(), 0, 0
         self._streams: list[tuple[TaskId, TaskView]] = []
         self._began = time.monotonic()
@@ -218,8 +215,7 @@ class Reader:
 
 
 async def _pause(peer: Worker | Reader) -> None:
-    now = time.monotonic()
-    await asyncio.sleep(next_beat(peer.name, now, peer.pause) - now)
+    await asyncio.sleep(peer.pause)
     await peer.goes.wait()
 
 

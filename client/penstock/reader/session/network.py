@@ -16,7 +16,6 @@ from typing import Any, Protocol, assert_never
 from penstock.credentials.caller import caller_of
 from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
-from penstock.protocol.beats import next_beat
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
@@ -305,13 +304,13 @@ class SessionNetwork:
             self._heartbeat_now.clear()
             heartbeat, nearby = self._session.heartbeat(), here()
             loop = None if self.loop_clock is None else self._loop_time(self.loop_clock)
-            counts, links = self._transports.counts, self._session.links[:LINKS_TOLD]
+            counts = self._transports.counts
+            links = self._session.links[:LINKS_TOLD]
             yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop, links=links)
             if heartbeat.leaving:  # not the session's state: it may leave after this was made
                 return
-            now, interval = asyncio.get_running_loop().time(), self._heartbeat_interval
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(next_beat(heartbeat.session, now, interval)):
+                async with asyncio.timeout(self._heartbeat_interval):
                     await self._heartbeat_now.wait()
 
     def _loop_time(self, loop: LoopClock) -> LoopTime:

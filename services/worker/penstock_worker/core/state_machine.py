@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from penstock.errors import DatasetError, ElementError, TransformError
-from penstock.protocol.beats import next_beat
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
@@ -98,7 +97,8 @@ class WorkerCore:
         self._drained = False
         self._total = total
         self._config = AttemptConfig(worker, room, cache, slots, self.counters, self._new_run)
-        self._interval, self._heartbeat_interval = beat_interval, beat_interval or 1.0
+        self._interval = beat_interval
+        self._heartbeat_interval = beat_interval or 1.0
         self._heartbeat_at = 0.0
         self._readers: dict[ReaderId, ReaderStatus] = {}
         self._started: set[tuple[TaskId, int]] = set()
@@ -258,7 +258,7 @@ class WorkerCore:
             self._serve(attempt, now, out)
         division.divide_slots(self.attempts.values(), self._config.slots, out)
         if now >= self._heartbeat_at:
-            self._heartbeat_at = next_beat(self.worker, now, self._heartbeat_interval)
+            self._heartbeat_at = now + self._heartbeat_interval
             self._on_connected(out)
             out.append(HeartbeatDue())
 
