@@ -113,7 +113,7 @@ class Incoming:
                     raise ValueError(f"a message of {length} bytes, where {LARGEST} are the most")
                 start = at + _LENGTH.size
                 if length > HEAD - _LENGTH.size:
-                    at = self._begin(memoryview(bytearray(length)), head[start:stop]) + start
+                    at = self._begin(self._take(length).data, head[start:stop]) + start
                 elif start + length > stop:
                     break
                 else:
