@@ -43,7 +43,7 @@ print(before, most, after)
 @pytest.mark.slow  # tests/runtime/test_malloc_freed_memory.py has when memory is given back
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc keeps other memory")
 @pytest.mark.parametrize("codec", ["", "ZSTD"])
-@pytest.mark.parametrize("transport", ["grpc", "shm"])
+@pytest.mark.parametrize("transport", ["grpc", "shm", "tcp"])
 def test_a_trainer_keeps_no_memory_of_a_large_element_while_it_waits_for_the_next_one(
     one_worker, tmp_path, transport, codec
 ):

@@ -177,3 +177,30 @@ async def test_all_that_is_not_kept_is_closed_also_when_that_is_cut_short(monkey
         await asyncio.wait({keeping})
 
         assert closed == set("abc")
+
+
+async def test_a_way_that_was_slow_to_fail_is_left_alone_for_a_minute(channels, monkeypatch):
+    now, tries = [100.0], []
+
+    @asynccontextmanager
+    async def dropped(worker, _caller):
+        tries.append(worker.address)
+        now[0] += 2
+        raise Unavailable("it said nothing for 2 s")
+        yield
+
+    kinds = {**registry.KINDS, "shared": TransportKind("shared", Distance.ELSEWHERE, dropped)}
+    monkeypatch.setattr(pool, "KINDS", kinds)
+    monkeypatch.setattr(pool, "_avoided", {})
+    monkeypatch.setattr(pool.clock, "now", lambda: now[0])
+    for _ in range(3):  # as three passes do
+        async with TransportPool() as transports:
+            await transports.to(known("a"))
+            assert transports.counts == {"grpc": 1}
+    assert tries == ["a"]
+
+    now[0] += 60
+    async with TransportPool() as transports:
+        await transports.to(known("a"))
+        await transports.to(known("a", 2))
+    assert tries == ["a", "a", "a"]

@@ -35,6 +35,21 @@ ANSWER_WITHIN = 1.0
 """Seconds that the worker has to answer that question."""
 
 
+SLOW, AVOIDED_FOR = 0.5, 60.0
+"""If a transport does not lead to a worker, and that took so many seconds to find out, this process
+does not try it again for so long: a firewall may drop what it does not know."""
+
+_avoided: dict[tuple[str, WorkerId, int], float] = {}
+"""Until when this process avoids each transport to each incarnation of a worker."""
+
+
+def _avoid(way: tuple[str, WorkerId, int]) -> None:
+    now = clock.now()
+    for over in [known for known, until in tuple(_avoided.items()) if until < now]:
+        _avoided.pop(over, None)
+    _avoided[way] = now + AVOIDED_FOR
+
+
 @dataclass(frozen=True, slots=True)
 class _Opened:
     name: str
@@ -129,10 +144,16 @@ class TransportPool:
             return opened
         *better, last = choice.kinds
         for kind in better:
+            way, began = (kind.name, worker.address, worker.incarnation), clock.now()
+            if began < _avoided.get(way, 0.0):
+                why_not.append(f"{kind.name} did not lead there a moment ago")
+                continue
             try:
                 opened = await self._opened(kind, worker)
             except (PenstockError, OSError) as exc:
                 why_not.append(str(exc))
+                if clock.now() > began + SLOW:
+                    _avoid(way)
             else:
                 self._say(worker, kind, why_not)
                 return opened

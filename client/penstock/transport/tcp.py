@@ -170,11 +170,14 @@ class _Connection:
     def _receive(self, sock: socket.socket) -> None:
         incoming = self._incoming
         while nbytes := sock.recv_into(incoming.room, 0, _ALL if incoming.wanted else 0):
-            if arrived := incoming.took(nbytes):
-                self._arrived.extend(arrived)
-                if not self._posted:
-                    self._posted = True
-                    self._loop.call_soon_threadsafe(self._hand_over)
+            self._pass_on(incoming.took(nbytes))
+
+    def _pass_on(self, arrived: list[Arrived]) -> None:
+        # A function of its own: no variable keeps a frame while the thread waits for the next one.
+        self._arrived.extend(arrived)
+        if arrived and not self._posted:
+            self._posted = True
+            self._loop.call_soon_threadsafe(self._hand_over)
 
     # --- in the loop ---
 
