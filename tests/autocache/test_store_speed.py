@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +35,19 @@ def test_a_trial_measures_and_leaves_nothing(tmp_path):
     assert 0 < speed.read.seconds(4096) < speed.read.seconds(16 << 20)
     assert 0 < speed.write.seconds(4096) < speed.write.seconds(16 << 20)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_trial_deletes_the_files_of_killed_ones_and_no_others(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("penstock.autocache.store_speed._TRIALS", ((4, 1), (8, 1)))
+    young, old = f"trial-{time.time():.0f}-ab", "trial-1700000000-ab"
+    others = {young, f".{young}.cd.part", "map-0a1b2c3d"}
+    for name in (old, f".{old}.cd.part", *others):
+        (tmp_path / name).write_text("")
+
+    store_speed(str(tmp_path))
+
+    assert {path.name for path in tmp_path.iterdir()} == others
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):

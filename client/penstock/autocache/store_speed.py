@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -18,6 +19,12 @@ from penstock.saved.layout import SavedLayout
 
 _TRIALS = ((4 << 10, 4096), (1 << 20, 4), (16 << 20, 1))
 """The sizes of the elements that are tried, and how many of each are in the file."""
+
+_TRIAL = re.compile(r"trial-(\d+)-")
+"""In the name of a trial's file, also while it is written: when it was begun, in seconds."""
+
+_LONGEST = 3600
+"""After this number of seconds, a trial's file is left over from a process that was killed."""
 
 _READS = 3
 """How often each file is read. The fastest time counts: other work on the host only adds to it."""
@@ -53,12 +60,13 @@ class StoreSpeed:
 def store_speed(path: str) -> StoreSpeed:
     """Return how fast the store of the folder *path* is.
 
-    It writes 36 MB, reads them three times, and deletes them.
+    It writes 36 MB, reads them three times, and deletes them, with those that killed processes left.
 
     Raises:
         DatasetError: when it cannot be written.
     """
     folder, wrote, read = folder_of("autocache", path), [], []
+    _sweep(folder)
     for nbytes, count in _TRIALS:
         took = _trial(folder, nbytes, count)
         wrote.append((float(nbytes), took[0] / count))
@@ -66,11 +74,20 @@ def store_speed(path: str) -> StoreSpeed:
     return StoreSpeed(Curve(tuple(wrote)), Curve(tuple(read)))
 
 
+def _sweep(folder: SaveFolder) -> None:
+    """Delete the files of trials that killed processes have left in *folder*."""
+    for name in folder.entries():
+        begun = _TRIAL.search(name)
+        if begun and time.time() - int(begun[1]) > _LONGEST:
+            folder.delete(name)
+
+
 def _trial(folder: SaveFolder, nbytes: int, count: int) -> tuple[float, float]:
     """Return how many seconds *count* elements of *nbytes* take to be written, and read."""
     random = np.random.default_rng(0)
     elements = [random.integers(0, 256, nbytes, np.uint8) for _ in range(count)]
-    name, layout = f"trial-{secrets.token_hex(8)}", SavedLayout.of(elements[0])
+    name = f"trial-{time.time():.0f}-{secrets.token_hex(8)}"
+    layout = SavedLayout.of(elements[0])
     began = time.perf_counter()
     writer = ChunkWriter(FORMATS["arrow"], layout, "zstd")
     writer.add(elements, 1 << 62)
