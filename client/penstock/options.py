@@ -103,13 +103,14 @@ class AutocacheOptions:
     """Where to keep elements, if that saves time. None leaves an option as it is.
 
     With a *path*, the pipeline measures its operators and the storage while it is read. It keeps
-    the elements after that operator for which all passes take the least time, or none.
+    the elements after that operator for which all passes take the least time, or none. Before
+    `distribute`, it chooses once, for all readers and workers.
 
     Attributes:
         path: the folder, local or in an object store. Pipelines may share it.
         max_bytes: how many bytes of elements, before compression, this pipeline may keep; by
             default any number.
-        passes: how often this process reads the dataset in all; by default 10.
+        passes: how often this process, or all jobs, read the dataset in all; by default 10.
 
     Raises:
         DatasetError: when *path* is no path, or a number is no integer of at least 1.

@@ -35,7 +35,7 @@ FREE, DEAR = (Curve(((1.0, cost), (2.0, cost))) for cost in (0.0, 1e6))
 def free_store(monkeypatch):
     """A store that takes no time, so that the elements of the last operator are kept."""
     monkeypatch.setattr(plan, "store_speed", lambda _: StoreSpeed(FREE, FREE))
-    monkeypatch.setattr(run, "_MOST", 4)
+    monkeypatch.setattr(run, "MOST", 4)
 
 
 @pytest.fixture
@@ -301,9 +301,7 @@ def test_a_save_keeps_nothing_and_writes_each_element_once(path, tmp_path):
 def test_workers_refuse_it_with_a_remedy(path):
     dataset = Dataset.range(4)
 
-    with pytest.raises(DatasetError, match="put snapshot.* before distribute"):
-        kept(dataset, path).distribute("distributed_epoch", "grpc://localhost:1")
-    with pytest.raises(DatasetError, match="put snapshot.* before distribute"):
+    with pytest.raises(DatasetError, match="put with_options.* directly before distribute"):
         kept(dataset.distribute("distributed_epoch", "grpc://localhost:1"), path)
 
 

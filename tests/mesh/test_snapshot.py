@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from penstock.autocache import for_workers
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.explanation.ask import explain
+from penstock.options import AutocacheOptions, Options
 from penstock.saved.upkeep import datasets_below
 from tests.storage.stand_in import served
 
@@ -149,6 +152,31 @@ def test_what_needs_more_than_one_split_is_refused_with_the_remedy(cluster, tmp_
         with pytest.raises(DatasetError, match=rf"^snapshot: {why}.* behind the snapshot, or use"):
             far(kept, cluster.target)
         assert list(kept.distribute("parallel_epochs", cluster.target))
+
+
+@pytest.mark.slow
+def test_workers_keep_what_autocache_chose_and_a_later_job_calls_no_function(
+    cluster, tmp_path, calls, monkeypatch
+):
+    path, read = calls
+    options = Options(autocache=AutocacheOptions(path=tmp_path / "kept"))
+
+    def kept():
+        slow = Dataset.range(COUNT).map(lambda x: x + sum(range(50_000)) * 0).map(noting(path))
+        return far(slow.with_options(options), cluster.target)
+
+    dataset = kept()
+    measured = len(read())
+    assert measured < COUNT
+    elements = iter(dataset)
+    assert sorted(numbers(elements)) == WANTED
+    assert sorted(set(read())) == list(range(COUNT))
+    assert any("* after map(noted)" in line for line in explain(elements).figures)
+    made = read()
+    monkeypatch.setattr(for_workers, "_blocks", None)  # the choice is there already
+    assert sorted(numbers(dataset)) == WANTED
+    assert sorted(numbers(kept())) == WANTED
+    assert read() == made
 
 
 @pytest.mark.slow

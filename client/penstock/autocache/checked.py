@@ -129,7 +129,7 @@ class _CheckedIterator(OneInputIterator):
                 raise
             self._to_check = iter(())
             return
-        same = made is not None and _bytes(made) == _bytes(element)
+        same = made is not None and bytes_of(made) == bytes_of(element)
         self._node.judge.compared(self._next, same=same)
 
     def mark(self) -> Mark:
@@ -181,7 +181,7 @@ def _first(running: OpIterator) -> Element | None:
     return block[0] if block else None
 
 
-def _bytes(element: Element) -> bytes:
+def bytes_of(element: Element) -> bytes:
     """Return the bytes of a file that has *element* alone: equal for equal elements."""
     writer = ChunkWriter(FORMATS["arrow"], SavedLayout.of(element), None)
     writer.add([element], 1 << 62)

@@ -78,15 +78,15 @@ class Way(NamedTuple):
 
 
 class CutPlan:
-    """How to read the pipeline that ends in *root*."""
+    """How to read the pipeline that ends in *root*; *mode* is that of the workers that make it."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, mode: str = "") -> None:
         self._root, options = root, options_of(root).autocache
         self._most, self._passes = options.max_bytes, options.passes or _PASSES
         self._path = str(options.path)
         self.places = places_of(root, self._passes)
         self._cuts = [number for number, place in enumerate(self.places) if place.is_cut]
-        self._memory = _memory_of(root, len(self.places))
+        self._memory = _memory_of(root, mode, len(self.places))
         self._known = self._memory.places
 
     # --- passes ---
@@ -295,10 +295,11 @@ _keys: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 """The keys of memories, as they were at first: functions may hold state."""
 
 
-def _memory_of(root: Node, places: int) -> CutMemory:
+def _memory_of(root: Node, mode: str, places: int) -> CutMemory:
     key = _keys.get(root)
     if key is None:
         key = _keys[root] = f"{fingerprint(root)} {options_of(root).autocache}"
+    key = f"{key} {mode}"
     if key not in _memories and len(_memories) >= _MOST_KNOWN:
         _memories.pop(next(iter(_memories)))
     return _memories.setdefault(key, CutMemory(tuple(Known() for _ in range(places))))

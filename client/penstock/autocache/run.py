@@ -16,7 +16,7 @@ from penstock.graph.run import LocalRun, LoopBlock, PipelineRun, SaveWanted
 from penstock.protocol.malformed import glimpse
 from penstock.runtime.interrupts import is_interrupt
 
-_MOST, _LEAST = 300, 10
+MOST, _LEAST = 300, 10
 """The most elements that are measured before the first decision, and the fewest."""
 
 _SECONDS = 0.5
@@ -110,8 +110,7 @@ class AutocachedRun(LocalRun):
         return end.elements if end else 0
 
     def _is_enough(self) -> bool:
-        late = time.perf_counter() - self._began > _SECONDS
-        return self._made >= (_LEAST if late else _MOST)
+        return is_enough(self._made, time.perf_counter() - self._began)
 
     def _learn(self, *, whole: bool) -> None:
         if self._learns:
@@ -149,6 +148,11 @@ class AutocachedRun(LocalRun):
         self._sized.replace_by(times)
         self._began = began
         last.close()
+
+
+def is_enough(made: int, seconds: float) -> bool:
+    """Return whether *made* elements, measured for *seconds*, are enough to decide."""
+    return made >= (_LEAST if seconds > _SECONDS else MOST)
 
 
 def _pass_over(run: OpIterator, count: int) -> None:

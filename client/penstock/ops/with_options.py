@@ -76,17 +76,14 @@ def _autocache_folder(node: Node, path: Any) -> str | None:
     if path is None:
         return None
     if any(stage.on_workers for stage in topological_order(node)):
-        raise DatasetError(NOT_FOR_WORKERS)
+        raise DatasetError(
+            "with_options: autocache keeps elements before distribute, and workers make these: put "
+            "with_options(Options(autocache=...)) directly before distribute"
+        )
     needed("pyarrow", "Options(autocache=...)")
     (folder,) = files.names("autocache", "path", path)
     folder_of("autocache", folder)  # a store that has no atomic creation is an error now
     return folder
-
-
-NOT_FOR_WORKERS = (
-    "with_options: autocache keeps elements of a pipeline that runs in one process, and workers "
-    "make these: leave it out, and put snapshot(path) before distribute, after the dear operators"
-)
 
 
 def _following(stage: Node, deterministic: bool | None) -> Node:

@@ -12,7 +12,6 @@ from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase, options_of
-from penstock.ops.with_options import NOT_FOR_WORKERS
 from penstock.options import ExternalStatePolicy, check_count, check_seconds, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
@@ -74,6 +73,9 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     reach the workers. While an iterator is open, this process switches between its threads more
     often (`sys.setswitchinterval`) and keeps more freed memory, in one arena (glibc's ``mallopt``;
     not with ``PENSTOCK_MALLOC=default``).
+
+    With ``Options(autocache=...)`` before it, the first reader measures the pipeline here, for half
+    a second or 300 elements, and workers keep its elements in the folder of that option.
 
     Elements in operators after it (`batch`, `shuffle`, `prefetch`) are not acknowledged until the
     training loop gets them. The iterator's `state` is that of the whole job; see
@@ -214,13 +216,16 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         if not isinstance(dataset, NestedDataset):
             raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
         options = options_of(dataset.node)
-        if options.autocache.path is not None:
-            raise DatasetError(NOT_FOR_WORKERS)
         if options.external_state_policy == ExternalStatePolicy.FAIL:
             refuse_weak(dataset.node)
         _warn_of_caches(dataset.node)
-        remote = RemotePipeline(dataset.node)
         auto_shard.check(dataset.node, mode)
+        root, cuts = dataset.node, ()
+        if options.autocache.path is not None:
+            from penstock.autocache.for_workers import with_chosen_cut  # noqa: PLC0415  few need it
+
+            root, cuts = with_chosen_cut(root, mode)
+        remote = RemotePipeline(root, cuts)
         unsplittable = remote.definition.unsplittable  # whatever the mode: it must be sendable
         if mode is Mode.DYNAMIC:
             if unsplittable:

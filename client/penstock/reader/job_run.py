@@ -192,6 +192,11 @@ class JobRun(PipelineRun):
         return dict(ChainMap(*map(dict, now))) if now else self._sessions.transport_before
 
     @property
+    def cuts(self) -> tuple[str, ...]:
+        """See `PipelineRun.cuts`."""
+        return tuple(chain.from_iterable(node.remote.cuts for node in self._nodes.values()))
+
+    @property
     def links(self) -> tuple[LinkTraffic, ...]:
         """See `PipelineRun.links`: of all passes under way."""
         return tuple(chain.from_iterable(session.links for _, session in self._sessions.live()))

@@ -41,10 +41,12 @@ log = logging.getLogger("penstock.service")
 class RemotePipeline:
     """The pipeline that runs on workers. Walks over the graph do not enter it: it is a value."""
 
-    __slots__ = ("_definition", "_epochs", "epoch_warned", "node", "warned")
+    __slots__ = ("_definition", "_epochs", "cuts", "epoch_warned", "node", "warned")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, cuts: tuple[str, ...] = ()) -> None:
         self.node = node
+        self.cuts = cuts
+        """What autocache chose and why, as lines of text; empty without that option."""
         self._definition: Definition | None = None
         self._epochs: tuple[int, ...] = ()
         self.epoch_warned = False
