@@ -205,6 +205,7 @@ COROUTINE_LINES = 40
 
 WALL_CLOCKS = {
     # What is shown to people, or compared by them with other clocks.
+    "penstock.autocache.store_speed": "the age of a trial's file, which another process left",
     "penstock.ops.internal.dead_letters": "when an element failed, in the dead letter",
     "penstock.reader.session.deadlines": "since when a loop waits, in what it logs",
     "penstock.reader.session.payload": "when an element was where, on one time line of processes",

@@ -18,7 +18,7 @@ from penstock.analysis import auto_shard
 from penstock.analysis.ordering import check_snapshots
 from penstock.autocache.checked import bytes_of
 from penstock.autocache.measured import SizedTimes
-from penstock.autocache.plan import CutPlan
+from penstock.autocache.plan import NOT_SAME, CutPlan
 from penstock.autocache.run import MOST, is_enough
 from penstock.element import Element
 from penstock.engine.context import Context
@@ -92,12 +92,14 @@ class _WorkersPlan(CutPlan):
             DatasetError: when it cannot be measured, or the store cannot be written.
         """
         self._memory.begun = 1
-        for number in self._allowed():
-            self._known[number].refusal = self._why_not_divided(number)
+        for cut in self._allowed():
+            self._known[cut].refusal = self._why_not_divided(cut)
         try:
             self._measure()
-            while (number := self.decide()) is not None and not self._is_same(number):
-                self._known[number].refusal = "an element was another one when it was made again"
+            number = self.decide()
+            while number is not None and not self._is_same(number):
+                self._known[number].refusal = NOT_SAME
+                number = self.decide()
         except PenstockError as exc:
             if is_interrupt(exc):
                 raise

@@ -218,7 +218,7 @@ class CutPlan:
         snapshot, known = self._snapshot(self.places[number]), self._known[number]
         known.kept = kept_count(snapshot)
         if known.kept >= 0 and folder_below(snapshot).read(_DIFFERS) is not None:
-            known.refusal = _NOT_SAME
+            known.refusal = NOT_SAME
 
     def _snapshot(self, place: Place) -> Snapshot:
         digest = hashlib.blake2b(structure_of(place.node).encode(), digest_size=4).hexdigest()
@@ -239,7 +239,7 @@ class CutPlan:
         self._memory.differences += 1
         if self._known[number].refusal:
             return
-        self._known[number].refusal = _NOT_SAME
+        self._known[number].refusal = NOT_SAME
         log.warning(
             "autocache: element %s of those kept after %s is another one when it is made again, so "
             "they are not used in later passes: %s, or an operator before it, depends on more than "
@@ -285,7 +285,7 @@ class _Judge:
 
 
 _UNDECIDED = "autocache: nothing is decided yet"
-_NOT_SAME = "an element was another one when it was made again"
+NOT_SAME = "an element was another one when it was made again"
 _MOST_KNOWN = 64
 
 _memories: dict[str, CutMemory] = {}

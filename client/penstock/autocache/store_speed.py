@@ -60,7 +60,7 @@ class StoreSpeed:
 def store_speed(path: str) -> StoreSpeed:
     """Return how fast the store of the folder *path* is.
 
-    It writes 36 MB, reads them three times, and deletes them, with those that killed processes left.
+    It writes 36 MB, reads them three times, and deletes them and what killed processes left.
 
     Raises:
         DatasetError: when it cannot be written.

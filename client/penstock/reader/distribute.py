@@ -220,7 +220,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             refuse_weak(dataset.node)
         _warn_of_caches(dataset.node)
         auto_shard.check(dataset.node, mode)
-        root, cuts = dataset.node, ()
+        root: Node = dataset.node
+        cuts: tuple[str, ...] = ()
         if options.autocache.path is not None:
             from penstock.autocache.for_workers import with_chosen_cut  # noqa: PLC0415  few need it
 

@@ -33,8 +33,8 @@ from penstock.reader.delivery.operators_state import (
 from penstock.reader.delivery.output_block import (
     AGAIN,
     ALL,
+    AllLeases,
     Dropped,
-    LeaseHolder,
     OutputBlock,
     within_lease,
 )
@@ -389,17 +389,5 @@ def _within_lease(given: LoopBlock, sessions: Sequence[Session]) -> LoopBlock:
     if given.size == 1 or not sessions:
         return given
     leases = [session.lease for session in sessions]
-    lease = leases[0] if len(leases) == 1 else _Leases(leases)
+    lease = leases[0] if len(leases) == 1 else AllLeases(leases)
     return LoopBlock(given.element, within_lease(given.rest, lease), given.size)
-
-
-@dataclass(frozen=True, slots=True)
-class _Leases:
-    """The leases of several sessions: an element may be made of any of them."""
-
-    leases: Sequence[LeaseHolder]
-
-    @property
-    def lease_until(self) -> float:
-        """See `LeaseHolder.lease_until`."""
-        return min(lease.lease_until for lease in self.leases)

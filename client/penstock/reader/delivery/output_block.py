@@ -32,6 +32,18 @@ class LeaseHolder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class AllLeases:
+    """The leases of several sessions: an element may be made of any of them."""
+
+    leases: Sequence[LeaseHolder]
+
+    @property
+    def lease_until(self) -> float:
+        """See `LeaseHolder.lease_until`."""
+        return min(lease.lease_until for lease in self.leases)
+
+
 def within_lease(rest: Iterator[Element], permission: LeaseHolder) -> Iterator[Element]:
     """Yield from *rest*, each element within the lease.
 
