@@ -118,3 +118,12 @@ def test_with_max_bytes_a_pass_of_unknown_length_keeps_only_what_is_known_to_fit
     odd = Dataset.range(500).map(slow).filter(lambda x: x % 2 == 1)
 
     assert chosen(odd, tmp_path, max_bytes=10**6)[0] == ["map(slow)"]
+
+
+def test_a_choice_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path):
+    chosen(Dataset.range(500).map(slow), tmp_path)
+    (file,) = tmp_path.glob("choice-*.json")
+    file.write_bytes(file.read_bytes()[:9])
+
+    with pytest.raises(DatasetError, match=rf"{file.name} cannot be read .*: delete it"):
+        chosen(Dataset.range(500).map(slow), tmp_path)

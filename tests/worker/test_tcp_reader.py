@@ -20,6 +20,7 @@ from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
+from penstock.transport.incoming import Incoming
 from penstock.transport.link_messages import AckStream, GiveBack, Hello, OpenStream
 from penstock.transport.tcp import to_worker
 from penstock_worker import linked_reader, tcp_door, tcp_reader
@@ -256,3 +257,18 @@ async def test_a_port_that_cannot_be_had_is_named():
         with pytest.raises(ConfigError, match=f"data_port {port} of 127.0.0.1"):
             with tcp_door.opened("127.0.0.1", port, entrance):
                 pass
+
+
+async def test_a_reader_hears_of_an_error_that_nobody_foresaw(met, monkeypatch):
+    _, _, known, _ = met
+    async with to_worker(known, LOCAL) as transport, reading(transport) as frames:
+        await frames()
+
+        def broken(*_):
+            raise KeyError("no such place")
+
+        monkeypatch.setattr(Incoming, "took", broken)
+        with pytest.raises(Unavailable, match="no such place"):
+            async with asyncio.timeout(60):
+                while True:
+                    await frames()

@@ -27,6 +27,7 @@ from penstock.errors import DatasetError, PenstockError
 from penstock.graph.node import Node
 from penstock.graph.run import open_root
 from penstock.graph.traversal import options_of, rewritten
+from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.types import Mode
 from penstock.runtime.interrupts import is_interrupt
 from penstock.saved.folder import folder_of
@@ -66,7 +67,12 @@ def with_chosen_cut(root: Node, mode: Mode) -> tuple[Node, tuple[str, ...]]:
             is_first = folder.create(name, found)
         if not is_first:  # another reader has chosen meanwhile
             found = folder.read(name) or found
-    choice = msgspec.json.decode(found, type=CommonChoice)
+    try:
+        choice = msgspec.json.decode(found, type=CommonChoice)
+    except MALFORMED as exc:
+        raise DatasetError(
+            f"autocache: the choice in {folder.file(name)} cannot be read ({exc}): delete it"
+        ) from exc
     return plan.with_snapshot(choice.place), choice.table
 
 

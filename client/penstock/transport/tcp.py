@@ -140,8 +140,8 @@ class _Connection:
             sock = self._connected()
             if sock is not None:
                 self._receive(sock)
-        except (OSError, PenstockError, MemoryError, RuntimeError) as exc:  # or the loop is closed
-            why = str(exc)
+        except Exception as exc:  # noqa: BLE001  # streams that wait must hear of any end
+            why = str(exc) or repr(exc)
         with self._lock:
             self._receiving = False
             if not self._open and self._sock is not None:
